@@ -1,0 +1,92 @@
+#pragma once
+
+#include "proto/types/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+/// What an engine needs of a model, and nothing more: sequences that are values, and a step over
+/// several of them. Implemented by the V4.1 model (`v41_model.hpp`) and by the hash-chain toy
+/// model of the simulation (`toy_model.hpp`), whose next token is a hash of the whole prefix, so
+/// that a routing, caching or transfer bug shows as a wrong token.
+namespace deepinfer::model {
+
+/// How the next token is chosen. The noise is a function of (seed, position) alone, so it does not
+/// depend on batch, schedule, engine or migration.
+struct sampling_params {
+  float temperature = 0;  ///< 0: greedy
+  float top_p = 1;
+  uint32_t top_k = 0;  ///< 0: off
+  uint64_t seed = 0;
+};
+
+struct model_info {
+  std::string name;  ///< folder name of the checkpoint
+  uint32_t vocabulary = 0;
+  uint32_t context_limit = 0;  ///< tokens of prompt and output together
+  std::vector<int32_t> stop_tokens;
+  uint64_t layout = 0;                 ///< fingerprint of weights, level and state layout
+  uint64_t state_bytes_per_token = 0;  ///< what grows with the context
+  uint64_t state_bytes_fixed = 0;      ///< rings, pending rows, look-back
+};
+
+/// Numbers are those of `PartKind` in proto/wire/kv.capnp.
+enum class part_kind : uint16_t { block = 0, block_tail = 1, ring = 2, state = 3 };
+
+/// One piece of a sequence's state, ready to be moved.
+struct state_part {
+  part_kind kind = part_kind::state;
+  uint32_t index = 0;
+  std::vector<std::byte> bytes;
+};
+
+/// Per-sequence state; made, stepped and read by its model only. Not shared between threads.
+class sequence {
+public:
+  virtual ~sequence() = default;
+  /// Positions whose state is held; the next token to compute goes to this position.
+  [[nodiscard]] virtual uint32_t computed_tokens() const = 0;
+  [[nodiscard]] virtual uint64_t state_bytes() const = 0;
+  /// The token the last sampling step chose (what "continue" computes next); -1 before.
+  [[nodiscard]] int32_t last_sampled() const { return last_sampled_; }
+  void set_last_sampled(int32_t token) { last_sampled_ = token; }
+
+private:
+  int32_t last_sampled_ = -1;
+};
+
+/// One sequence's share of a step.
+struct step_item {
+  sequence* target = nullptr;
+  std::span<const int32_t> tokens;  ///< a prefill chunk; empty: compute `target->last_sampled()`
+  bool sample = false;              ///< choose a token behind the last computed one
+  sampling_params sampling;
+  int32_t sampled = -1;  ///< out, when `sample`
+  bool failed = false;  ///< out: the item could not be computed (context limit, numbers not finite)
+};
+
+class step_model {
+public:
+  virtual ~step_model() = default;
+
+  [[nodiscard]] virtual const model_info& info() const = 0;
+
+  /// An empty sequence.
+  [[nodiscard]] virtual std::unique_ptr<sequence> make_sequence() const = 0;
+
+  /// Computes all items. A sequence may occur once. One caller at a time. The result for a
+  /// sequence does not depend on the others in the step nor on how its prefill was cut.
+  virtual void step(std::span<step_item> items) = 0;
+
+  /// The state of all computed positions as bytes, and back. `import_state` refuses (`corrupt`,
+  /// `invalid_argument`) parts that do not add up to exactly `tokens.size()` computed positions.
+  [[nodiscard]] virtual std::vector<state_part> export_state(const sequence& from) const = 0;
+  [[nodiscard]] virtual result<std::unique_ptr<sequence>> import_state(
+      std::span<const state_part> parts, std::span<const int32_t> tokens) const = 0;
+};
+
+}  // namespace deepinfer::model
