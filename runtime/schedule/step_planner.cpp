@@ -1,0 +1,161 @@
+#include "runtime/schedule/step_planner.hpp"
+
+#include "proto/types/check.hpp"
+
+#include <algorithm>
+
+namespace deepinfer::schedule {
+
+uint64_t step_planner::space(const slot_request& what) {
+  return uint64_t{what.computed_tokens} + what.prefill_tokens + what.max_outputs;
+}
+
+result<slot_id> step_planner::add(const slot_request& what) {
+  if (what.max_outputs == 0 || what.prefill_tokens == 0)
+    return failure{error_code::invalid_argument,
+                   "a sequence without outputs or without a token to compute"};
+  if (space(what) > config_.state_tokens)
+    return failure{error_code::invalid_argument,
+                   "the sequence needs " + std::to_string(space(what)) +
+                       " tokens of state, the engine has " + std::to_string(config_.state_tokens) +
+                       ": raise state_tokens or lower max_tokens"};
+  if (waiting_.size() >= config_.max_waiting)
+    return failure{error_code::no_capacity, "the engine's queue is full"};
+  const slot_id id{next_slot_++};
+  slots_.emplace(id, slot{.what = what});
+  waiting_.push_back(id);
+  admit();
+  return id;
+}
+
+void step_planner::grant(slot_id id, uint32_t outputs) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end()) return;
+  uint32_t& credit = found->second.what.credit;
+  credit = outputs > UINT32_MAX - credit ? UINT32_MAX : credit + outputs;
+}
+
+void step_planner::finish(slot_id id) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end() || found->second.finished) return;
+  found->second.finished = true;
+  if (!found->second.admitted) std::erase(waiting_, id);
+  release_if_done(id);
+}
+
+bool step_planner::holds(slot_id id) const {
+  const auto found = slots_.find(id);
+  return found != slots_.end() && !found->second.finished;
+}
+
+void step_planner::release_if_done(slot_id id) {
+  const auto found = slots_.find(id);
+  const slot& s = found->second;
+  if (!s.finished || s.references > 0) return;
+  if (s.admitted) used_tokens_ -= space(s.what);
+  slots_.erase(found);
+  freed_.push_back(id);
+  admit();
+}
+
+// First come, first served: a long one at the head is not overtaken, so it cannot starve.
+void step_planner::admit() {
+  while (!waiting_.empty()) {
+    slot& s = slots_.at(waiting_.front());
+    const size_t admitted = slots_.size() - waiting_.size();
+    if (admitted >= config_.max_sequences || used_tokens_ + space(s.what) > config_.state_tokens)
+      return;
+    used_tokens_ += space(s.what);
+    s.admitted = true;
+    waiting_.pop_front();
+  }
+}
+
+bool step_planner::can_decode(const slot& s) const {
+  return s.admitted && !s.finished && s.prefilled == s.what.prefill_tokens &&
+         s.outputs < s.what.max_outputs && s.outputs < s.what.credit;
+}
+
+void step_planner::plan_decode(step_plan& step) {
+  if (slots_.empty()) return;
+  auto it = slots_.lower_bound(decode_cursor_);
+  for (size_t visited = 0; visited < slots_.size(); ++visited, ++it) {
+    if (it == slots_.end()) it = slots_.begin();
+    slot& s = it->second;
+    if (!can_decode(s)) continue;
+    if (step.tokens >= config_.step_tokens) {
+      decode_cursor_ = it->first;
+      return;
+    }
+    // The first output was sampled behind the last prefill token; this row computes the newest one.
+    const uint32_t position = s.what.computed_tokens + s.prefilled + s.outputs - 1;
+    step.rows.push_back({it->first, position, 1, false, true});
+    ++s.outputs;
+    ++s.references;
+    ++step.tokens;
+  }
+}
+
+// Chunk borders are multiples of chunk_tokens of the position, whatever else is in the step.
+void step_planner::plan_prefill(step_plan& step) {
+  for (auto& [id, s] : slots_) {
+    if (!s.admitted || s.finished || s.prefilled == s.what.prefill_tokens) continue;
+    const uint32_t first = s.what.computed_tokens + s.prefilled;
+    const uint32_t to_border = config_.chunk_tokens - first % config_.chunk_tokens;
+    const uint32_t count = std::min(to_border, s.what.prefill_tokens - s.prefilled);
+    const bool ends = s.prefilled + count == s.what.prefill_tokens;
+    if (ends && s.outputs >= s.what.credit) continue;  // nobody can take its output yet
+    const bool first_row = step.rows.empty();
+    if (!first_row && step.tokens + count > config_.step_tokens) continue;
+    s.prefilled += count;
+    ++s.references;
+    if (ends) ++s.outputs;
+    step.rows.push_back({id, first, count, true, ends});
+    step.tokens += count;
+    if (step.tokens >= config_.step_tokens) return;
+  }
+}
+
+std::optional<step_plan> step_planner::plan() {
+  if (in_flight_.size() >= config_.steps_in_flight) return std::nullopt;
+  step_plan step;
+  plan_decode(step);
+  plan_prefill(step);
+  if (step.rows.empty()) return std::nullopt;
+  step.number = next_step_++;
+  in_flight_.push_back(step);
+  return step;
+}
+
+void step_planner::complete(uint64_t number) {
+  DEEPINFER_CHECK(!in_flight_.empty() && in_flight_.front().number == number);
+  const step_plan step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  for (const planned_row& row : step.rows) {
+    const auto found = slots_.find(row.slot);
+    DEEPINFER_CHECK(found != slots_.end() && found->second.references > 0);
+    --found->second.references;
+    release_if_done(row.slot);
+  }
+}
+
+std::vector<slot_id> step_planner::freed() {
+  return std::exchange(freed_, {});
+}
+
+planner_load step_planner::load() const {
+  planner_load l;
+  l.steps_in_flight = static_cast<uint32_t>(in_flight_.size());
+  l.waiting = static_cast<uint32_t>(waiting_.size());
+  l.running = static_cast<uint32_t>(slots_.size() - waiting_.size());
+  uint64_t reserved = used_tokens_;
+  for (const auto& [id, s] : slots_) {
+    l.queued_tokens += s.what.prefill_tokens - s.prefilled;
+    if (s.admitted) l.context_tokens += s.what.computed_tokens + s.prefilled + s.outputs;
+    if (!s.admitted) reserved += space(s.what);
+  }
+  l.free_tokens = config_.state_tokens - std::min(config_.state_tokens, reserved);
+  return l;
+}
+
+}  // namespace deepinfer::schedule

@@ -1,0 +1,153 @@
+#include "runtime/policy/membership_table.hpp"
+#include "tests/support/rng.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace deepinfer;
+using namespace deepinfer::policy;
+using namespace std::chrono_literals;
+
+namespace {
+
+member_record record(uint64_t n, uint64_t epoch) {
+  member_record r;
+  r.id = {0, n};
+  r.address = "10.0.0." + std::to_string(n) + ":7400";
+  r.name = r.address;
+  r.epoch = epoch;
+  r.version = 1;
+  return r;
+}
+
+membership_table table_of(uint64_t n, uint64_t epoch) {
+  return membership_table{record(n, epoch), {}};
+}
+
+void link(membership_table& table, uint64_t n, uint64_t epoch) {
+  const auto r = record(n, epoch);
+  table.link_up(r.id, epoch, r.address, 0ms);
+}
+
+}  // namespace
+
+TEST_SUITE("runtime/policy") {
+  TEST_CASE("one living address is enough to meet the whole cluster") {
+    auto a = table_of(1, 10);
+    a.learn_address("10.0.0.2:7400", 0ms);
+    CHECK(a.due_dials(0ms) == std::vector<std::string>{"10.0.0.2:7400"});
+    CHECK(a.due_dials(1ms).empty());
+    link(a, 2, 5);
+    a.apply({0, 2}, {record(2, 5), record(3, 7), record(1, 10)}, 1ms);
+    CHECK(a.due_dials(2ms) == std::vector<std::string>{"10.0.0.3:7400"});
+    CHECK(a.coordinator() == node_id{0, 2});
+  }
+
+  TEST_CASE("a failed dial is repeated, a linked or own address is not dialled") {
+    auto a = table_of(1, 10);
+    a.learn_address("10.0.0.1:7400", 0ms);
+    a.learn_address("10.0.0.2:7400", 0ms);
+    REQUIRE(a.due_dials(0ms).size() == 1);
+    a.dial_failed("10.0.0.2:7400", 10ms);
+    CHECK(a.due_dials(509ms).empty());
+    CHECK(a.due_dials(510ms).size() == 1);
+    link(a, 2, 5);
+    CHECK(a.due_dials(1h).empty());
+  }
+
+  TEST_CASE("a dead node is dialled again and comes back; one that left is not") {
+    auto a = table_of(1, 10);
+    link(a, 2, 5);
+    a.link_down({0, 2}, 100ms);
+    CHECK(a.members()[1].state == member_state::dead);
+    CHECK(a.due_dials(100ms).size() == 1);
+    link(a, 2, 5);
+    CHECK(a.members()[1].state == member_state::alive);
+    auto leaving = record(2, 5);
+    leaving.state = member_state::left;
+    leaving.version = 9;
+    a.apply({0, 2}, {leaving}, 200ms);
+    a.link_down({0, 2}, 300ms);
+    CHECK(a.members()[1].state == member_state::left);
+    CHECK(a.due_dials(1h).empty());
+    CHECK(a.majority());
+  }
+
+  TEST_CASE("a restart on the same address replaces the older life") {
+    auto a = table_of(1, 10);
+    link(a, 2, 5);
+    a.link_down({0, 2}, 100ms);
+    a.link_up({0, 99}, 6, "10.0.0.2:7400", 200ms);
+    REQUIRE(a.members().size() == 2);
+    CHECK(a.members()[1].id == node_id{0, 99});
+    CHECK(a.majority());
+  }
+
+  TEST_CASE("only the owner's newest word about itself counts") {
+    auto a = table_of(1, 10);
+    link(a, 2, 5);
+    auto newer = record(2, 5);
+    newer.version = 3;
+    newer.roles = {"decode"};
+    a.apply({0, 2}, {newer}, 1ms);
+    auto older = record(2, 5);
+    older.version = 2;
+    a.apply({0, 2}, {older}, 2ms);
+    CHECK(a.members()[1].roles == std::vector<std::string>{"decode"});
+    link(a, 3, 6);
+    auto rumour = record(2, 5);
+    rumour.version = 50;
+    rumour.roles = {"gateway"};
+    a.apply({0, 3}, {rumour}, 3ms);
+    CHECK(a.members()[1].roles == std::vector<std::string>{"decode"});
+  }
+
+  TEST_CASE("in any split at most one side has the majority, and healing restores it on all") {
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      CAPTURE(seed);
+      test::rng random{seed};
+      const uint64_t count = 2 + random.below(6);
+      std::vector<membership_table> nodes;
+      for (uint64_t n = 0; n < count; ++n) nodes.push_back(table_of(n, 100 + random.below(50)));
+      const auto epoch = [&](uint64_t n) { return nodes[n].self().epoch; };
+      for (uint64_t n = 0; n < count; ++n)
+        for (uint64_t m = 0; m < count; ++m)
+          if (n != m) link(nodes[n], m, epoch(m));
+      std::vector<int> side(count);
+      for (auto& s : side) s = static_cast<int>(random.below(2));
+      for (uint64_t n = 0; n < count; ++n)
+        for (uint64_t m = 0; m < count; ++m)
+          if (side[n] != side[m]) nodes[n].link_down({0, m}, 1s);
+      bool with[2] = {false, false};
+      for (uint64_t n = 0; n < count; ++n) with[side[n]] = with[side[n]] || nodes[n].majority();
+      CHECK_FALSE((with[0] && with[1]));
+      CHECK((with[0] || with[1]));
+      for (uint64_t n = 0; n < count; ++n)
+        for (uint64_t m = 0; m < count; ++m)
+          if (side[n] != side[m]) link(nodes[n], m, epoch(m));
+      for (auto& node : nodes) CHECK(node.majority());
+    }
+  }
+
+  TEST_CASE("a minority stays one until the missing are back, replaced or proven dead") {
+    auto a = table_of(1, 30);
+    link(a, 2, 10);
+    a.link_down({0, 2}, 1s);
+    CHECK_FALSE(a.majority());  // the other side may hold the older node
+    a.confirm_dead("10.0.0.2:7400");
+    CHECK(a.majority());
+  }
+
+  TEST_CASE("the dead are forgotten after the configured time") {
+    auto a = table_of(1, 10);
+    link(a, 2, 5);
+    a.link_down({0, 2}, 1s);
+    a.sweep(1s + 9min);
+    CHECK(a.members().size() == 2);
+    a.sweep(1s + 10min);
+    CHECK(a.members().size() == 1);
+    CHECK(a.due_dials(2h).empty());
+  }
+}

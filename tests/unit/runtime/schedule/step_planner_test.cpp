@@ -1,0 +1,176 @@
+#include "runtime/schedule/step_planner.hpp"
+
+#include "tests/support/rng.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+using namespace deepinfer;
+using namespace deepinfer::schedule;
+
+namespace {
+
+struct watched {
+  slot_request what;
+  uint32_t computed = 0;
+  uint32_t outputs = 0;
+  uint32_t in_flight = 0;
+  bool finished = false;
+};
+
+}  // namespace
+
+TEST_SUITE("runtime/schedule") {
+  TEST_CASE("a sequence is computed position by position, once, to its last output") {
+    step_planner planner{{.chunk_tokens = 4}};
+    const auto id = planner.add({.prefill_tokens = 10, .max_outputs = 3, .credit = 3});
+    REQUIRE(id);
+    std::vector<std::pair<uint32_t, uint32_t>> rows;
+    std::vector<uint64_t> open;
+    while (auto step = planner.plan()) {
+      for (const auto& row : step->rows) rows.emplace_back(row.first, row.count);
+      planner.complete(step->number);
+    }
+    const std::vector<std::pair<uint32_t, uint32_t>> want{{0, 4}, {4, 4}, {8, 2}, {10, 1}, {11, 1}};
+    CHECK(rows == want);
+    planner.finish(*id);
+    CHECK(planner.freed() == std::vector{*id});
+    CHECK(planner.idle());
+  }
+
+  TEST_CASE("chunk borders do not move with the start of the prefill") {
+    step_planner planner{{.chunk_tokens = 8}};
+    REQUIRE(
+        planner.add({.prefill_tokens = 10, .computed_tokens = 5, .max_outputs = 1, .credit = 1}));
+    const auto first = planner.plan();
+    REQUIRE(first);
+    CHECK(first->rows[0].first == 5);
+    CHECK(first->rows[0].count == 3);
+  }
+
+  TEST_CASE("no more steps than configured are in flight") {
+    step_planner planner{{.chunk_tokens = 1, .steps_in_flight = 2}};
+    REQUIRE(planner.add({.prefill_tokens = 9, .max_outputs = 1, .credit = 1}));
+    const auto a = planner.plan();
+    const auto b = planner.plan();
+    REQUIRE(a);
+    REQUIRE(b);
+    CHECK_FALSE(planner.plan());
+    planner.complete(a->number);
+    CHECK(planner.plan());
+  }
+
+  TEST_CASE("a finished slot is freed only after the last step that refers to it") {
+    step_planner planner{{}};
+    const auto id = planner.add({.prefill_tokens = 1, .max_outputs = 9, .credit = 9});
+    const auto a = planner.plan();
+    const auto b = planner.plan();
+    planner.finish(*id);
+    CHECK(planner.freed().empty());
+    planner.complete(a->number);
+    CHECK(planner.freed().empty());
+    planner.complete(b->number);
+    CHECK(planner.freed() == std::vector{*id});
+  }
+
+  TEST_CASE("without credit a sequence waits, and goes on when it is granted") {
+    step_planner planner{{}};
+    const auto id = planner.add({.prefill_tokens = 1, .max_outputs = 5, .credit = 2});
+    for (int i = 0; i < 2; ++i) planner.complete(planner.plan()->number);
+    CHECK_FALSE(planner.plan());
+    planner.grant(*id, 1);
+    CHECK(planner.plan());
+    CHECK_FALSE(planner.plan());
+  }
+
+  TEST_CASE("limits refuse with what to do") {
+    step_planner planner{{.max_sequences = 1, .max_waiting = 1, .state_tokens = 100}};
+    CHECK(planner.add({.prefill_tokens = 99, .max_outputs = 2, .credit = 1}).error().code ==
+          error_code::invalid_argument);
+    CHECK(planner.add({.prefill_tokens = 0, .max_outputs = 2, .credit = 1}).error().code ==
+          error_code::invalid_argument);
+    CHECK(planner.add({.prefill_tokens = 5, .max_outputs = 2, .credit = 1}));
+    CHECK(planner.add({.prefill_tokens = 5, .max_outputs = 2, .credit = 1}));
+    CHECK(planner.add({.prefill_tokens = 5, .max_outputs = 2, .credit = 1}).error().code ==
+          error_code::no_capacity);
+  }
+
+  TEST_CASE("random load: every position once and in order, bounds kept, all space back") {
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      CAPTURE(seed);
+      test::rng random{seed};
+      const planner_config config{.max_sequences = 1 + random.below(5),
+                                  .max_waiting = random.below(6),
+                                  .step_tokens = 1 + random.below(12),
+                                  .chunk_tokens = 1 + random.below(6),
+                                  .state_tokens = 40 + random.below(60),
+                                  .steps_in_flight = 1 + random.below(3)};
+      step_planner planner{config};
+      std::map<slot_id, watched> all;
+      std::vector<step_plan> open;
+      std::set<slot_id> freed;
+      const auto collect = [&] {
+        for (const slot_id id : planner.freed()) {
+          REQUIRE(freed.insert(id).second);
+          REQUIRE(all.at(id).in_flight == 0);
+          REQUIRE(all.at(id).finished);
+        }
+      };
+      for (int step = 0; step < 400; ++step) {
+        const uint32_t what = random.below(6);
+        if (what == 0 && step < 300) {
+          slot_request r{1 + random.below(15), random.below(10), 1 + random.below(6),
+                         random.below(3)};
+          if (const auto id = planner.add(r)) all.emplace(*id, watched{r, r.computed_tokens});
+        } else if (what == 1 && !all.empty()) {
+          auto it = all.begin();
+          std::advance(it, random.below(static_cast<uint32_t>(all.size())));
+          if (random.below(3) != 0 && step < 300) {
+            planner.grant(it->first, 2);
+            it->second.what.credit += 2;
+          } else {
+            planner.finish(it->first);
+            it->second.finished = true;
+          }
+        } else if (what == 2 && !open.empty()) {
+          for (const auto& row : open.front().rows) --all.at(row.slot).in_flight;
+          planner.complete(open.front().number);
+          open.erase(open.begin());
+        } else if (auto plan = planner.plan()) {
+          REQUIRE(open.size() < config.steps_in_flight);
+          REQUIRE((plan->tokens <= config.step_tokens || plan->rows.size() == 1));
+          for (const auto& row : plan->rows) {
+            watched& w = all.at(row.slot);
+            REQUIRE_FALSE(w.finished);
+            REQUIRE(row.first == w.computed);
+            w.computed += row.count;
+            ++w.in_flight;
+            if (row.sample) ++w.outputs;
+            REQUIRE(w.outputs <= w.what.max_outputs);
+            REQUIRE(w.outputs <= w.what.credit);
+            if (row.prefill) REQUIRE(w.computed <= w.what.computed_tokens + w.what.prefill_tokens);
+          }
+          open.push_back(*std::move(plan));
+        }
+        collect();
+        uint64_t running = 0;
+        for (const auto& [id, w] : all) running += freed.contains(id) ? 0 : 1;
+        REQUIRE(planner.load().running + planner.load().waiting == running);
+        REQUIRE(planner.load().running <= config.max_sequences);
+      }
+      for (const auto& [id, w] : all) planner.finish(id);
+      for (auto& [id, w] : all) w.finished = true;
+      for (const auto& plan : open) {
+        for (const auto& row : plan.rows) --all.at(row.slot).in_flight;
+        planner.complete(plan.number);
+      }
+      collect();
+      CHECK(planner.idle());
+      CHECK(freed.size() == all.size());
+      CHECK(planner.load().free_tokens == config.state_tokens);
+    }
+  }
+}
