@@ -1,0 +1,57 @@
+"""What lies where: the top level, READMEs, sources that nobody builds."""
+
+import os
+import re
+
+import tables
+from findings import Finding
+
+ROOM_PARENTS = ('proto', 'kernels', 'storage', 'runtime', 'actors', 'tests')
+WITHOUT_README = re.compile(r'tests/[a-z_]+/.+')  # a tests' room is one level deep
+
+
+def top_level(tree):
+    for entry in sorted({path.split('/')[0] for path in tree.paths}):
+        if entry not in tables.TOP_LEVEL:
+            yield Finding(entry, 1, 'top-level', 'is not in the house plan (tests/lint/tables.py '
+                          'TOP_LEVEL); put it into a room')
+
+
+def rooms(tree):
+    """Each top-level folder and each folder right below those that hold rooms."""
+    for folder in sorted(tree.folders):
+        depth = folder.count('/') + 1 if folder else 0
+        if depth == 1 and not folder.startswith('.'):
+            yield folder
+        elif depth == 2 and folder.split('/')[0] in ROOM_PARENTS:
+            yield folder
+
+
+def room_readmes(tree):
+    least, most = tables.README_LINES
+    for room in rooms(tree):
+        path = f'{room}/README.md'
+        if path not in tree.texts:
+            yield Finding(path, 1, 'readme', f'missing; say in {least} to {most} lines what the '
+                          'room is for, what it may include, what always holds, how it is tested')
+            continue
+        lines = len([line for line in tree.texts[path].splitlines() if line.strip()])
+        if not least <= lines <= most:
+            yield Finding(path, 1, 'readme', f'has {lines} lines with text; {least} to {most} are asked')
+
+
+def built_sources(tree):
+    """A source that no meson.build names is never compiled, and its tests never run."""
+    names = {}
+    for path in tree.paths:
+        if os.path.basename(path) == 'meson.build':
+            names[os.path.dirname(path)] = set(re.findall(r"'([^'\n]+)'", tree.texts[path]))
+    for path in tree.cpp():
+        if path.endswith(('.cpp', '.cu')):
+            parts = path.split('/')
+            places = (('/'.join(parts[:i]), '/'.join(parts[i:])) for i in range(len(parts)))
+            if not any(rest in names.get(folder, ()) for folder, rest in places):
+                yield Finding(path, 1, 'not-built', 'no meson.build names this source; add it')
+
+
+RULES = [top_level, room_readmes, built_sources]
