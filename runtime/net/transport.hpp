@@ -56,7 +56,9 @@ public:
   virtual ~transport_handler() = default;
   /// Exactly once before the first frame of a link.
   virtual void on_peer_up(const peer_info& peer) = 0;
-  /// Exactly once after `on_peer_up`, whatever the cause: goodbye, death, silence, corrupt frame.
+  /// Exactly once after `on_peer_up`. `cancelled`: the peer said goodbye, or this node stops;
+  /// `unreachable`: death, silence, or the peer closed the link; `corrupt`, `stale_epoch`: a bad
+  /// frame; after `drop`: what was given there.
   virtual void on_peer_down(const node_id& peer, const failure& why) = 0;
   virtual void on_frame(const node_id& from, const incoming_frame& frame) = 0;
   /// A dial that did not become a link (refused, no route, wrong secret, other cluster, timeout).
@@ -78,8 +80,9 @@ public:
 
   /// Listens and starts to call `handler`, which must outlive `stop()`.
   virtual result<void> start(transport_handler& handler) = 0;
-  /// Says goodbye to all peers, closes everything, ends the thread. Nothing is called afterwards;
-  /// open reads end with `cancelled` before it returns. Safe to call twice.
+  /// Says goodbye to all peers, closes everything, ends the thread. Before it returns, open reads
+  /// end with `cancelled` and `on_peer_down` was called for every peer; nothing is called
+  /// afterwards. Safe to call twice, but not from inside the handler.
   virtual void stop() = 0;
 
   [[nodiscard]] virtual node_id self() const = 0;
@@ -88,7 +91,7 @@ public:
   [[nodiscard]] virtual std::string address() const = 0;
 
   /// Starts to connect; ends in `on_peer_up` or `on_dial_failed` within the dial timeout. Dialling
-  /// a linked peer or oneself is harmless: one link per pair stays.
+  /// a linked peer or oneself is harmless and reports nothing: one link per pair stays.
   virtual void dial(const std::string& address) = 0;
   /// Closes the link; `on_peer_down` follows.
   virtual void drop(const node_id& peer, const failure& why) = 0;
