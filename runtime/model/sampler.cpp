@@ -1,7 +1,7 @@
 #include "runtime/model/sampler.hpp"
 
+#include "kernels/api/portable_math.hpp"
 #include "runtime/model/philox.hpp"
-#include "runtime/model/portable_math.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ double to_uniform(uint32_t word) {
 }
 
 double gumbel(double uniform) {
-  return -portable_log(-portable_log(uniform));
+  return -kernels::portable_log(-kernels::portable_log(uniform));
 }
 
 // A strict total order: better logit first, then lower id.
@@ -47,7 +47,7 @@ size_t nucleus_length(std::span<const float> logits,
   std::vector<double> mass(ranked.size());
   double total = 0;
   for (size_t i = 0; i < ranked.size(); ++i) {
-    mass[i] = portable_exp((logits[ranked[i]] - best) / params.temperature);
+    mass[i] = kernels::portable_exp((logits[ranked[i]] - best) / params.temperature);
     total += mass[i];
   }
   double seen = 0;

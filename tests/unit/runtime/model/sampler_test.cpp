@@ -1,7 +1,6 @@
 #include "runtime/model/sampler.hpp"
 
 #include "runtime/model/philox.hpp"
-#include "runtime/model/portable_math.hpp"
 #include "tests/support/rng.hpp"
 
 #include <doctest/doctest.h>
@@ -58,19 +57,6 @@ TEST_SUITE("runtime/model/sampler") {
                                   {{0xa4093822, 0x299f31d0}})
                         .word;
     CHECK(pi == std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
-  }
-
-  TEST_CASE("portable exp and log stay within a few units of the library's") {
-    test::rng random{1};
-    for (int i = 0; i < 20000; ++i) {
-      const double x = (random.real() - 0.5) * 200;
-      CHECK(portable_exp(x) == doctest::Approx(std::exp(x)).epsilon(1e-15));
-      const double y = std::exp(x / 4);
-      CHECK(std::abs(portable_log(y) - std::log(y)) <= 1e-15 * std::max(1.0, std::abs(x)));
-    }
-    CHECK(portable_exp(-1e6) == 0);
-    CHECK(portable_exp(0) == 1);
-    CHECK(portable_log(1) == 0);
   }
 
   TEST_CASE("greedy takes the highest logit and the lowest id among equals") {

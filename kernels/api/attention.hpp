@@ -1,0 +1,34 @@
+#pragma once
+
+#include "kernels/api/paged.hpp"
+
+#include <cstdint>
+
+namespace deepinfer::kernels {
+
+/// Attention of every row over its own short list of keys, which are also the values, shared by
+/// all heads: first `window_count[r]` consecutive rows of `window` from `window_first[r]`, then the
+/// rows `selected[r][0..selected_count[r])` of `chosen`, in that order:
+///   s_i = scale * (query . key_i);  m = max s_i
+///   out = sum exp(s_i - m) key_i / (sum exp(s_i - m) + exp(sink[h] - m))
+/// A row without keys gives zeros.
+struct attention_args {
+  float* out;           // [rows][heads][width]
+  const float* query;   // [rows][heads][width]
+  const float* window;  // rows of `width`
+  const uint32_t* window_first;
+  const uint32_t* window_count;
+  paged_rows chosen;               // rows of `width`
+  const int32_t* selected;         // [rows][selected_stride]; null with selected_count null: none
+  const uint32_t* selected_count;  // [rows]
+  const float* sink;               // [heads]
+  float* scratch;                  // [heads][most keys of a row]
+  uint32_t rows;
+  uint32_t heads;
+  uint32_t width;
+  uint32_t selected_stride;
+  uint32_t scratch_stride;  // >= most keys of a row
+  float scale;
+};
+
+}  // namespace deepinfer::kernels

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cmath>
+
+/// exp and log in double whose bits do not depend on the C library: libm picks other code paths
+/// per instruction set, and a token must be the same on every machine. Only +, -, *, / and exact
+/// scaling are used; the error is below 4 units in the last place.
+namespace deepinfer::kernels {
+
+namespace portable_detail {
+// ln 2 in two pieces: the high one ends in zero bits, so n * high is exact for |n| < 2^20.
+inline constexpr double ln2_high = 0x1.62e42fee00000p-1;
+inline constexpr double ln2_low = 0x1.a39ef35793c76p-33;
+inline constexpr double log2_e = 1.4426950408889634;
+// 1 / k!, k = 0..13
+inline constexpr double inverse_factorial[] = {1.0,
+                                               1.0,
+                                               1.0 / 2,
+                                               1.0 / 6,
+                                               1.0 / 24,
+                                               1.0 / 120,
+                                               1.0 / 720,
+                                               1.0 / 5040,
+                                               1.0 / 40320,
+                                               1.0 / 362880,
+                                               1.0 / 3628800,
+                                               1.0 / 39916800,
+                                               1.0 / 479001600,
+                                               1.0 / 6227020800.0};
+}  // namespace portable_detail
+
+/// e^x for x <= 700; 0 below -700.
+[[nodiscard]] inline double portable_exp(double x) {
+  using namespace portable_detail;
+  if (x < -700) return 0;
+  const double n = std::floor(x * log2_e + 0.5);
+  const double r = (x - n * ln2_high) - n * ln2_low;  // |r| <= ln2 / 2
+  double sum = inverse_factorial[13];                 // Taylor: r^14 / 14! < 5e-18
+  for (int k = 12; k >= 0; --k) sum = inverse_factorial[k] + sum * r;
+  return std::ldexp(sum, static_cast<int>(n));
+}
+
+/// Natural logarithm of a normal x > 0.
+[[nodiscard]] inline double portable_log(double x) {
+  using namespace portable_detail;
+  int exponent = 0;
+  double m = std::frexp(x, &exponent);  // [0.5, 1)
+  if (m < 0.70710678118654752) {
+    m *= 2;
+    --exponent;
+  }
+  // log m = 2 atanh(s); |s| <= 0.1716, so s^25 / 25 < 3e-21
+  const double s = (m - 1) / (m + 1);
+  const double s2 = s * s;
+  double sum = 0;
+  for (int k = 23; k >= 3; k -= 2) sum = (sum + 1.0 / k) * s2;
+  const double log_m = 2 * s + 2 * s * sum;
+  return exponent * ln2_high + (log_m + exponent * ln2_low);
+}
+
+/// log(1 + x) for x >= 0. Below 1 the sum 1 + x loses bits of x; the quotient gives them back
+/// (the classic correction by what was really added).
+[[nodiscard]] inline double portable_log1p(double x) {
+  const double u = 1 + x;
+  return u == 1 ? x : portable_log(u) * (x / (u - 1));
+}
+
+/// 1 / (1 + e^-x) without overflow.
+[[nodiscard]] inline double portable_sigmoid(double x) {
+  if (x >= 0) return 1 / (1 + portable_exp(-x));
+  const double e = portable_exp(x);
+  return e / (1 + e);
+}
+
+}  // namespace deepinfer::kernels

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "kernels/api/table.hpp"
+#include "tests/support/rng.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+/// What every op's test needs: the backends, random inputs, poisoned outputs, a distance.
+namespace deepinfer::test {
+
+inline kernels::op_table reference() {
+  kernels::op_table table;
+  kernels::register_ref(table);
+  return table;
+}
+
+inline std::vector<kernels::op_table> backends() {
+  std::vector<kernels::op_table> all(1);
+  kernels::register_cpu(all[0]);
+  return all;
+}
+
+inline std::vector<float> random_floats(rng& random, size_t count, float spread = 1.0f) {
+  std::vector<float> out(count);
+  for (float& v : out) v = static_cast<float>(random.real() * 2 - 1) * spread;
+  return out;
+}
+
+/// An output no op may read and every op must fill.
+inline std::vector<float> poisoned(size_t count) {
+  return std::vector<float>(count, std::numeric_limits<float>::quiet_NaN());
+}
+
+/// max |a - b| / max |b|; infinite when one has a NaN the other has not.
+inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double worst = 0, largest = 1e-30;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (a[i] == b[i]) continue;  // equal infinities included
+    if (!(std::isfinite(a[i]) && std::isfinite(b[i])))
+      return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, std::fabs(double{a[i]} - b[i]));
+  }
+  for (const float v : b)
+    if (std::isfinite(v)) largest = std::max(largest, std::fabs(double{v}));
+  return worst / largest;
+}
+
+}  // namespace deepinfer::test
