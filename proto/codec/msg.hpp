@@ -60,6 +60,8 @@ public:
   [[nodiscard]] std::span<const std::byte> bytes() const {
     return content_ ? content_->bytes() : std::span<const std::byte>{};
   }
+  /// Keeps `bytes()` alive without keeping this `msg`; null when empty.
+  [[nodiscard]] const std::shared_ptr<const payload>& share() const { return content_; }
   explicit operator bool() const noexcept { return content_ != nullptr; }
 
   friend std::string to_string(const msg& m) {
