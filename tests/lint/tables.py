@@ -51,6 +51,7 @@ FOREIGN = {
     'fmt/': ['runtime/base/', 'actors/'],
     'prometheus/': ['runtime/base/'],
     'pcre2.h': ['runtime/tokenizer/', 'runtime/grammar/'],
+    'utf8proc.h': ['runtime/tokenizer/'],
     'zlib.h': ['runtime/'],
     'hwy/': ['kernels/cpu/'],
     'cblas.h': ['kernels/cpu/'],

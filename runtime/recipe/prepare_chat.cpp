@@ -1,0 +1,131 @@
+#include "runtime/recipe/chat_codec.hpp"
+#include "runtime/recipe/control_tokens.hpp"
+#include "runtime/recipe/field_reader.hpp"
+
+#include <algorithm>
+
+namespace deepinfer::recipe {
+namespace {
+
+constexpr float least_top_p_thinking = 0.95F;
+
+std::optional<api_error> check_model(const chat_request& request, const served_model& model) {
+  const bool known =
+      request.model == model.name || request.model == "default" ||
+      std::find(model.aliases.begin(), model.aliases.end(), request.model) != model.aliases.end();
+  if (known) return std::nullopt;
+  return api_error{404, "invalid_request_error", "model_not_found", "model",
+                   "`model` names " + in_quotes(request.model) +
+                       ", which is not served here; use " + in_quotes(model.name)};
+}
+
+std::optional<api_error> refuse_images(const conversation& talk) {
+  for (size_t i = 0; i < talk.messages.size(); ++i)
+    if (!talk.messages[i].images.empty())
+      return bad_request("messages", "`messages` has an image, and this deployment has no vision");
+  return std::nullopt;
+}
+
+sampling_choice choose_sampling(const chat_request& request, const recipe_options& options) {
+  const generation_options& asked = request.generation;
+  sampling_choice chosen;
+  chosen.temperature = asked.temperature.value_or(1.0F);
+  chosen.top_p = asked.top_p.value_or(1.0F);
+  chosen.top_k = asked.top_k.value_or(0);
+  chosen.seed = asked.seed;
+  if (request.talk.thinking && options.thinking_forces_temperature) {
+    chosen.temperature = 1.0F;
+    chosen.top_p = std::max(chosen.top_p, least_top_p_thinking);
+  }
+  return chosen;
+}
+
+parser_options choose_parsing(const chat_request& request, const recipe_options& options) {
+  const conversation& talk = request.talk;
+  parser_options parsing;
+  parsing.parse_tool_calls = talk.renders_tools();
+  parsing.json_mode = talk.format == response_format::json_object;
+  parsing.stop = request.generation.stop;
+  parsing.repair_arguments = options.repair_arguments;
+  if (talk.continues_last) {
+    const message& prefix = talk.messages.back();
+    if (!talk.thinking || !prefix.content.empty()) {
+      parsing.start = parser_start::content;
+    } else {
+      parsing.start = prefix.reasoning.empty() ? parser_start::thinking : parser_start::reasoning;
+    }
+  } else if (talk.choice == tool_choice::required && talk.renders_tools()) {
+    parsing.start = parser_start::calls;
+  } else {
+    parsing.start = talk.thinking ? parser_start::thinking : parser_start::answer;
+  }
+  return parsing;
+}
+
+/// Room for the output, or the error that says why there is none.
+api_result<uint32_t> choose_max_tokens(const chat_request& request,
+                                       size_t prompt_tokens,
+                                       const served_model& model,
+                                       const recipe_options& options) {
+  const uint32_t limit = std::min(model.context_tokens, options.max_prompt_tokens);
+  const auto explicit_tokens = request.generation.max_tokens;
+  const uint64_t completion = explicit_tokens.value_or(1);
+  const uint64_t wanted = prompt_tokens + completion;
+  if (wanted > model.context_tokens || prompt_tokens > limit) {
+    const std::string number = std::to_string(std::min<uint64_t>(model.context_tokens, limit));
+    return bad_request(
+        explicit_tokens ? "max_tokens" : "messages",
+        "This model's maximum context length is " + std::to_string(model.context_tokens) +
+            " tokens (at most " + number + " of them in `messages`), but " +
+            std::to_string(wanted) + " were requested: " + std::to_string(prompt_tokens) +
+            " in the messages, " + std::to_string(completion) +
+            " in the completion (`max_tokens`). Shorten the messages or the completion.");
+  }
+  if (explicit_tokens) return *explicit_tokens;
+  const uint32_t usual =
+      request.talk.thinking ? options.default_max_tokens_thinking : options.default_max_tokens;
+  const auto left = static_cast<uint32_t>(model.context_tokens - prompt_tokens);
+  return std::max(1u, std::min(usual, left));
+}
+
+}  // namespace
+
+api_result<prepared_request> prepare_chat(std::string_view body,
+                                          const text::tokenizer& tokenizer,
+                                          const served_model& model,
+                                          const recipe_options& options) {
+  auto request = parse_chat_request(body, options.conversion);
+  if (!request) return request.error();
+  if (auto error = check_model(*request, model)) return *std::move(error);
+  if (auto error = refuse_images(request->talk)) return *std::move(error);
+
+  prepared_request made;
+  made.model = model.name;
+  made.sampling = choose_sampling(*request, options);
+  made.parsing = choose_parsing(*request, options);
+  made.thinking = request->talk.thinking;
+  const rendered_prompt prompt = render(std::move(request->talk), options.rendering);
+  auto tokens = tokenizer.encode(prompt.text, prompt.specials);
+  if (!tokens) return to_api_error(tokens.error());
+  made.tokens = *std::move(tokens);
+  request->talk.thinking = made.thinking;
+  const auto max_tokens = choose_max_tokens(*request, made.tokens.size(), model, options);
+  if (!max_tokens) return max_tokens.error();
+  made.max_tokens = *max_tokens;
+  made.ignore_eos = request->generation.ignore_eos;
+  made.stream = request->stream;
+  made.include_usage = request->include_usage;
+  made.report_reasoning_tokens = options.report_reasoning_tokens;
+  return made;
+}
+
+result<void> check_tokenizer(const text::tokenizer& tokenizer) {
+  for (const std::string_view needed : token::needed)
+    if (!tokenizer.special_id(needed))
+      return failure{error_code::unsupported, "tokenizer.json has no token '" +
+                                                  std::string(needed) +
+                                                  "': it is not of the DeepSeek-V4.1 family"};
+  return {};
+}
+
+}  // namespace deepinfer::recipe

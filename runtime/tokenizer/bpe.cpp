@@ -1,0 +1,127 @@
+#include "runtime/tokenizer/bpe.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <queue>
+
+namespace deepinfer::text {
+namespace {
+
+/// Up to this many bytes a piece is merged by scanning: measured faster than the heap below it.
+constexpr size_t short_piece_bytes = 64;
+
+constexpr uint64_t pair_key(int32_t left, int32_t right) {
+  return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
+}
+
+constexpr uint64_t spread(uint64_t key) {
+  return key * 0x9E3779B97F4A7C15u;
+}
+
+}  // namespace
+
+bpe_merger::bpe_merger(const std::array<int32_t, 256>& byte_ids, std::span<const merge_rule> rules)
+    : byte_ids_(byte_ids) {
+  const size_t size = std::bit_ceil(std::max<size_t>(16, rules.size() * 2));
+  shift_ = 64 - static_cast<uint32_t>(std::countr_zero(size));
+  table_.resize(size);
+  uint32_t rank = 0;
+  for (const merge_rule& rule : rules) {
+    const uint64_t key = pair_key(rule.left, rule.right);
+    size_t slot = spread(key) >> shift_;
+    while (table_[slot].rank != no_rank && table_[slot].pair != key) slot = (slot + 1) & (size - 1);
+    // A repeated pair keeps its last rank, as a map filled in file order does.
+    table_[slot] = {key, rank++, rule.merged};
+  }
+}
+
+bpe_merger::entry bpe_merger::find(int32_t left, int32_t right) const {
+  const uint64_t key = pair_key(left, right);
+  for (size_t slot = spread(key) >> shift_;; slot = (slot + 1) & (table_.size() - 1)) {
+    const entry& found = table_[slot];
+    if (found.pair == key || found.rank == no_rank) return found;
+  }
+}
+
+void bpe_merger::encode(std::string_view piece, std::vector<int32_t>& ids) const {
+  if (piece.size() <= short_piece_bytes) {
+    encode_short(piece, ids);
+  } else {
+    encode_long(piece, ids);
+  }
+}
+
+void bpe_merger::encode_short(std::string_view piece, std::vector<int32_t>& ids) const {
+  std::array<int32_t, short_piece_bytes> tokens;
+  std::array<entry, short_piece_bytes> pairs;  // pairs[i]: what tokens[i] and tokens[i + 1] give
+  size_t count = piece.size();
+  for (size_t i = 0; i < count; ++i) tokens[i] = byte_ids_[static_cast<uint8_t>(piece[i])];
+  for (size_t i = 0; i + 1 < count; ++i) pairs[i] = find(tokens[i], tokens[i + 1]);
+  while (count > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < count; ++i)
+      if (pairs[i].rank < pairs[best].rank) best = i;
+    if (pairs[best].rank == no_rank) break;
+    tokens[best] = pairs[best].merged;
+    std::copy(tokens.begin() + best + 2, tokens.begin() + count, tokens.begin() + best + 1);
+    std::copy(pairs.begin() + best + 1, pairs.begin() + count - 1, pairs.begin() + best);
+    --count;
+    if (best + 1 < count) pairs[best] = find(tokens[best], tokens[best + 1]);
+    if (best > 0) pairs[best - 1] = find(tokens[best - 1], tokens[best]);
+  }
+  ids.insert(ids.end(), tokens.begin(), tokens.begin() + count);
+}
+
+void bpe_merger::encode_long(std::string_view piece, std::vector<int32_t>& ids) const {
+  constexpr uint32_t none = ~uint32_t{0};
+  // A linked list of tokens over the bytes, and a heap of candidate merges; candidates whose pair
+  // changed in the meantime are recognised by rank and dropped.
+  struct node {
+    int32_t token;
+    uint32_t previous, next;
+    uint32_t rank;  // of the pair (this, next); no_rank when there is none or this is gone
+    int32_t merged;
+  };
+  struct candidate {
+    uint32_t rank, at;
+    bool operator>(const candidate& other) const {
+      return rank != other.rank ? rank > other.rank : at > other.at;
+    }
+  };
+  const auto count = static_cast<uint32_t>(piece.size());
+  std::vector<node> nodes(count);
+  for (uint32_t i = 0; i < count; ++i)
+    nodes[i] = {byte_ids_[static_cast<uint8_t>(piece[i])], i == 0 ? none : i - 1,
+                i + 1 == count ? none : i + 1, no_rank, -1};
+  std::vector<candidate> start;
+  start.reserve(count);
+  const auto look_up = [this, &nodes](uint32_t at) {
+    node& left = nodes[at];
+    left.rank = no_rank;
+    if (left.next == none) return false;
+    const entry found = find(left.token, nodes[left.next].token);
+    left.rank = found.rank;
+    left.merged = found.merged;
+    return found.rank != no_rank;
+  };
+  for (uint32_t i = 0; i < count; ++i)
+    if (look_up(i)) start.push_back({nodes[i].rank, i});
+  std::priority_queue heap(std::greater<candidate>{}, std::move(start));
+  while (!heap.empty()) {
+    const candidate best = heap.top();
+    heap.pop();
+    node& left = nodes[best.at];
+    if (left.rank != best.rank) continue;
+    node& right = nodes[left.next];
+    left.token = left.merged;
+    right.rank = no_rank;
+    left.next = right.next;
+    if (left.next != none) nodes[left.next].previous = best.at;
+    if (look_up(best.at)) heap.push({left.rank, best.at});
+    if (left.previous != none && look_up(left.previous))
+      heap.push({nodes[left.previous].rank, left.previous});
+  }
+  for (uint32_t at = 0; at != none; at = nodes[at].next) ids.push_back(nodes[at].token);
+}
+
+}  // namespace deepinfer::text

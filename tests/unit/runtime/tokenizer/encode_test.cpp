@@ -1,0 +1,210 @@
+#include "runtime/recipe/json_value.hpp"
+#include "tests/support/rng.hpp"
+#include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace deepinfer;
+using text::decode_mode;
+using text::special_range;
+
+namespace {
+
+struct vector_line {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+std::vector<vector_line> read_vectors(const std::string& file) {
+  std::vector<vector_line> lines;
+  for (const std::string& line : test::read_source_lines(file)) {
+    const auto parsed = recipe::parse_json(line);
+    REQUIRE(parsed);
+    vector_line made;
+    for (const auto& member : *parsed->as<recipe::json_object>()) {
+      if (member.key == "text") made.text = *member.value.as<std::string>();
+      if (member.key == "ids")
+        for (const auto& id : *member.value.as<recipe::json_array>())
+          made.ids.push_back(static_cast<int32_t>(*id.as<int64_t>()));
+    }
+    lines.push_back(std::move(made));
+  }
+  return lines;
+}
+
+/// Well-formed text that mixes all classes the splitter knows.
+std::string random_text(test::rng& random, size_t characters) {
+  static const std::vector<std::string> alphabet = {"a",          "Z",
+                                                    "the",        "é",
+                                                    "й",          "\u0301",
+                                                    "\u20DD",     "0",
+                                                    "9",          "٣",
+                                                    "½",          "一",
+                                                    "龥",         "あ",
+                                                    "ア",         "・",
+                                                    "ー",         " ",
+                                                    " ",          "\t",
+                                                    "\n",         "\r",
+                                                    "\u00A0",     "\u0085",
+                                                    "\u3000",     ".",
+                                                    "!",          "-",
+                                                    "_",          "<",
+                                                    "｜",         "▁",
+                                                    "$",          "€",
+                                                    "∀",          "😀",
+                                                    "\u200D",     std::string(1, '\0'),
+                                                    "\x01",       "\x7F",
+                                                    "\u00AD",     "\uFEFF",
+                                                    "\U0010FFFF", "<think>",
+                                                    "｜DSML｜"};
+  std::string out;
+  for (size_t i = 0; i < characters; ++i)
+    out += alphabet[random.below(static_cast<uint32_t>(alphabet.size()))];
+  return out;
+}
+
+}  // namespace
+
+TEST_SUITE("runtime/tokenizer") {
+  TEST_CASE("plain text gives the ids of the reference library, and comes back from them") {
+    const auto vectors = read_vectors("tests/golden/tokenizer/vectors.jsonl");
+    REQUIRE(vectors.size() > 350);
+    for (const auto& [text, ids] : vectors) {
+      CAPTURE(text);
+      const auto made = test::tiny_tokenizer()->encode(text, {});
+      REQUIRE(made);
+      CHECK(*made == ids);
+      CHECK(test::tiny_tokenizer()->decode(ids, decode_mode::keep_special) == text);
+    }
+  }
+
+  TEST_CASE("recorded prompts with control tokens give the recorded ids") {
+    const auto vectors = read_vectors("tests/golden/tokenizer/prompts.jsonl");
+    REQUIRE(vectors.size() == 21);
+    for (const auto& [text, ids] : vectors) {
+      CAPTURE(text);
+      const auto specials = test::tiny_tokenizer()->find_specials(text);
+      const auto made = test::tiny_tokenizer()->encode(text, specials);
+      REQUIRE(made);
+      CHECK(*made == ids);
+      CHECK(test::tiny_tokenizer()->decode(ids, decode_mode::keep_special) == text);
+    }
+  }
+
+  TEST_CASE("plain text never yields an added token, whatever it spells") {
+    const auto& tokenizer = *test::tiny_tokenizer();
+    for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.vocabulary_size()); ++id) {
+      if (!tokenizer.is_added(id)) continue;
+      const auto ids = tokenizer.encode(tokenizer.token_text(id), {});
+      REQUIRE(ids);
+      CHECK(ids->size() > 1);
+      for (const int32_t made : *ids) CHECK_FALSE(tokenizer.is_added(made));
+    }
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+      CAPTURE(seed);
+      test::rng random(seed);
+      const std::string text = random_text(random, random.below(200));
+      const auto ids = tokenizer.encode(text, {});
+      REQUIRE(ids);
+      bool found = false;
+      for (const int32_t id : *ids) found = found || tokenizer.is_added(id);
+      CHECK_FALSE(found);
+      CHECK(tokenizer.decode(*ids, decode_mode::keep_special) == text);
+    }
+  }
+
+  TEST_CASE("a plain run is encoded as one text, up to the next control token") {
+    const auto& tokenizer = *test::tiny_tokenizer();
+    // "}</" may merge across the border of template and content; two runs could not.
+    const std::string text = "<tool_result>{\"t\": 20}</tool_result>";
+    const std::string both = text + "<｜User｜>" + text;
+    const auto one = tokenizer.encode(text, {});
+    const auto two = tokenizer.encode(both, tokenizer.find_specials(both));
+    REQUIRE((one && two));
+    auto expected = *one;
+    expected.push_back(*tokenizer.special_id("<｜User｜>"));
+    expected.insert(expected.end(), one->begin(), one->end());
+    CHECK(*two == expected);
+  }
+
+  TEST_CASE("special ranges out of order, out of bounds or without a token are refused") {
+    const auto& tokenizer = *test::tiny_tokenizer();
+    const std::string text = "a<think>b</think>";
+    const auto refused = [&tokenizer, &text](std::vector<special_range> ranges) {
+      const auto made = tokenizer.encode(text, ranges);
+      return !made && made.error().code == error_code::invalid_argument;
+    };
+    CHECK(tokenizer.encode(text, std::vector<special_range>{{1, 8}, {9, 17}}));
+    CHECK(refused({{9, 17}, {1, 8}}));
+    CHECK(refused({{1, 8}, {1, 8}}));
+    CHECK(refused({{1, 18}}));
+    CHECK(refused({{1, 1}}));
+    CHECK(refused({{0, 8}}));
+    CHECK(refused({{1, 7}}));
+  }
+
+  TEST_CASE("added tokens are found leftmost first, the longest of those") {
+    const auto& tokenizer = *test::tiny_tokenizer();
+    const std::string text = "x<｜User｜><think><think";
+    const auto found = tokenizer.find_specials(text);
+    REQUIRE(found.size() == 2);
+    CHECK(text.substr(found[0].begin, found[0].end - found[0].begin) == "<｜User｜>");
+    CHECK(text.substr(found[1].begin, found[1].end - found[1].begin) == "<think>");
+    const std::string longer = "<｜place▁holder▁no▁12｜>";
+    CHECK(tokenizer.find_specials(longer) == std::vector<special_range>{{0, longer.size()}});
+  }
+
+  TEST_CASE("decoding can leave out special tokens and shows U+FFFD for broken characters") {
+    const auto& tokenizer = *test::tiny_tokenizer();
+    const std::vector<int32_t> ids = {0, *tokenizer.special_id("<think>"), 1, -5, 1 << 30};
+    CHECK(tokenizer.decode(ids, decode_mode::skip_special) == "<think>");
+    CHECK(tokenizer.decode(ids, decode_mode::keep_special) ==
+          "<｜begin▁of▁sentence｜><think><｜end▁of▁sentence｜>");
+    auto emoji = tokenizer.encode("😀", {});
+    REQUIRE(emoji);
+    emoji->pop_back();
+    CHECK(tokenizer.decode(*emoji, decode_mode::keep_special) == "\uFFFD");
+  }
+
+  TEST_CASE("text that is not UTF-8, or too long, is refused") {
+    for (const char* bad : {"\xFF", "a\xC3", "\xED\xA0\x80", "\xC0\x80", "\xF4\x90\x80\x80"}) {
+      const auto made = test::tiny_tokenizer()->encode(bad, {});
+      REQUIRE_FALSE(made);
+      CHECK(made.error().code == error_code::invalid_argument);
+    }
+    text::tokenizer_limits limits;
+    limits.max_text_bytes = 10;
+    const auto strict =
+        text::make_tokenizer(test::read_source("examples/models/tiny-v41/tokenizer.json"), limits);
+    REQUIRE(strict);
+    CHECK((*strict)->encode("0123456789", {}));
+    const auto over = (*strict)->encode("0123456789a", {});
+    REQUIRE_FALSE(over);
+    CHECK(over.error().code == error_code::too_large);
+  }
+
+  TEST_CASE("cutting at safe places and joining the ids changes nothing") {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      CAPTURE(seed);
+      test::rng random(seed);
+      const std::string text = random_text(random, 400);
+      auto cuts = text::safe_cuts(text, random.below(40));
+      REQUIRE_FALSE(cuts.empty());
+      cuts.push_back(text.size());
+      std::vector<int32_t> joined;
+      size_t begin = 0;
+      for (const size_t end : cuts) {
+        const auto part = test::tiny_tokenizer()->encode(text.substr(begin, end - begin), {});
+        REQUIRE(part);
+        joined.insert(joined.end(), part->begin(), part->end());
+        begin = end;
+      }
+      const auto whole = test::tiny_tokenizer()->encode(text, {});
+      REQUIRE(whole);
+      CHECK(joined == *whole);
+    }
+  }
+}
