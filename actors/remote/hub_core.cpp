@@ -31,13 +31,13 @@ caf::node_id to_caf_node(const node_id& id) {
 
 hub_core::hub_core(caf::actor_system& system,
                    net::transport& transport,
-                   const remote_options& options,
+                   const remote_config& config,
                    clock_function clock)
     : system_(system),
-      options_(options),
+      config_(config),
       clock_(std::move(clock)),
       self_(transport.self()),
-      unit_(system, {options.inline_jobs, options.inline_messages}),
+      unit_(system, {config.inline_jobs, config.inline_messages}),
       transport_(&transport) {}
 
 bool hub_core::is_local(const caf::strong_actor_ptr& actor) const {
@@ -129,9 +129,9 @@ failure hub_core::why_absent(const node_id& node) const {
 
 void hub_core::sweep() {
   const auto now = clock_();
-  next_sweep_.store((now + options_.sweep_every).count(), std::memory_order_relaxed);
+  next_sweep_.store((now + config_.sweep_every).count(), std::memory_order_relaxed);
   for (const auto& link : all_links()) {
-    for (const auto& late : link->close_older(now - options_.longest_request))
+    for (const auto& late : link->close_older(now - config_.longest_request))
       bounce(late.sender, late.id,
              {error_code::deadline_exceeded, "no answer within remote.longest_request"});
     flush_control(link);

@@ -3,7 +3,8 @@
 #include "actors/remote/inline_unit.hpp"
 #include "actors/remote/local_table.hpp"
 #include "actors/remote/peer_link.hpp"
-#include "actors/remote/remote_options.hpp"
+#include "actors/remote/remote_config.hpp"
+#include "actors/remote/remote_stats.hpp"
 #include "actors/remote/type_registry.hpp"
 #include "runtime/net/transport.hpp"
 
@@ -36,7 +37,7 @@ public:
 
   hub_core(caf::actor_system& system,
            net::transport& transport,
-           const remote_options& options,
+           const remote_config& config,
            clock_function clock);
 
   // outbound.cpp: any thread
@@ -74,7 +75,7 @@ public:
   [[nodiscard]] bool is_local(const caf::strong_actor_ptr& actor) const;
   [[nodiscard]] local_table& locals() noexcept { return *locals_; }
   [[nodiscard]] inline_unit& unit() noexcept { return unit_; }
-  [[nodiscard]] const remote_options& options() const noexcept { return options_; }
+  [[nodiscard]] const remote_config& config() const noexcept { return config_; }
   [[nodiscard]] node_id self() const noexcept { return self_; }
   void on_log(log_function log) { log_ = std::move(log); }
   void log(const std::string& name, const std::string& fields) const;
@@ -112,7 +113,7 @@ private:
   void refuse(const link_ptr& link, const wire::frame_header& request, const failure& why);
 
   caf::actor_system& system_;
-  const remote_options options_;
+  const remote_config config_;
   const clock_function clock_;
   const node_id self_;
   const type_registry registry_;

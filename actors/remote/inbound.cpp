@@ -122,7 +122,7 @@ void hub_core::receive_monitor(const link_ptr& link, const wire::frame_header& h
     return;
   }
   auto& linked = link->on_thread.linked;
-  if (linked.size() >= options_.max_links) {
+  if (linked.size() >= config_.max_links) {
     // A shared end that cannot be promised has to come now.
     auto frame = failure_frame(
         wire::frame_kind::exit,

@@ -68,7 +68,7 @@ void hub_core::send_request(remote_proxy& to,
   const bool relayed = !is_local(what.sender);
   const uint64_t source = relayed ? relay_bit | next_relay_++ : locals_->note(what.sender);
   const request_key key{source, what.mid.request_id().integer_value()};
-  auto opened = to.link()->open(key, {what.sender, what.mid, clock_(), relayed}, options_);
+  auto opened = to.link()->open(key, {what.sender, what.mid, clock_(), relayed}, config_);
   if (!opened) return bounce(what.sender, what.mid, opened.error());
   if (relayed) ++count_.relayed;
   frame.header.flags = wire::frame_header::request_flag;
@@ -209,7 +209,7 @@ void hub_core::send_control(const std::shared_ptr<peer_link>& link, net::outgoin
       const auto sent = transmit(*link, frame);
       if (sent || sent.error().code != error_code::no_capacity) return;
     }
-    if (frames.size() < options_.max_waiting_control) {
+    if (frames.size() < config_.max_waiting_control) {
       frames.push_back(std::move(frame));
       link->waiting.any.store(true, std::memory_order_relaxed);
       return;

@@ -13,7 +13,7 @@ bool ended(const caf::strong_actor_ptr& actor) {
 
 result<void> peer_link::open(const request_key& key,
                              open_request request,
-                             const remote_options& limits) {
+                             const remote_config& limits) {
   const std::lock_guard lock{mutex_};
   if (!up()) return failure{error_code::unreachable, "the node of the actor is gone"};
   if (requests_.size() >= limits.max_pending_requests)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/remote/remote_options.hpp"
+#include "actors/remote/remote_config.hpp"
 #include "runtime/net/transport.hpp"
 
 #include <caf/actor_control_block.hpp>
@@ -57,7 +57,7 @@ public:
 
   /// Remembers a request before it is sent: `unreachable` when the link is down, `no_capacity`
   /// at a limit.
-  result<void> open(const request_key& key, open_request request, const remote_options& limits);
+  result<void> open(const request_key& key, open_request request, const remote_config& limits);
 
   /// Takes the request out: whoever gets it owes its sender the one answer.
   [[nodiscard]] std::optional<open_request> close(const request_key& key);
@@ -82,7 +82,7 @@ public:
   [[nodiscard]] size_t pending() const;
   [[nodiscard]] size_t proxies() const;
 
-  /// Control frames that wait for room, in order; see `remote_options::max_waiting_control`.
+  /// Control frames that wait for room, in order; see `remote_config::max_waiting_control`.
   struct waiting_frames {
     std::mutex mutex;
     std::deque<net::outgoing_frame> frames;

@@ -11,9 +11,9 @@ namespace deepinfer {
 
 remote_hub::remote_hub(caf::actor_system& system,
                        net::transport& transport,
-                       const remote_options& options,
+                       const remote_config& config,
                        clock_function clock)
-    : core_(std::make_shared<remote::hub_core>(system, transport, options, std::move(clock))) {
+    : core_(std::make_shared<remote::hub_core>(system, transport, config, std::move(clock))) {
   core_->on_log(
       [this](const std::string& name, const std::string& fields) { on_event(name, fields); });
 }
@@ -53,7 +53,7 @@ result<actor_ref> remote_hub::export_pointer(const caf::strong_actor_ptr& actor,
   ref.interface = interface;
   if (!ref) return failure{error_code::invalid_argument, "the handle is of another layer"};
   if (!core_->is_local(actor)) return ref;
-  const auto number = core_->locals().keep(actor, core_->options().max_exports);
+  const auto number = core_->locals().keep(actor, core_->config().max_exports);
   if (!number) return number.error();
   ref.actor = *number;
   return ref;

@@ -2,7 +2,8 @@
 
 #include "actors/remote/actor_ref.hpp"
 #include "actors/remote/interface_hash.hpp"
-#include "actors/remote/remote_options.hpp"
+#include "actors/remote/remote_config.hpp"
+#include "actors/remote/remote_stats.hpp"
 #include "runtime/net/transport.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -50,7 +51,7 @@ public:
   /// `clock` is monotonic; it dates requests for `sweep`.
   remote_hub(caf::actor_system& system,
              net::transport& transport,
-             const remote_options& options,
+             const remote_config& config,
              clock_function clock);
   ~remote_hub() override;
   remote_hub(const remote_hub&) = delete;
@@ -92,7 +93,7 @@ public:
   }
 
   /// Lets an actor handle its messages on the transport's thread, within the budget of
-  /// `remote_options`. Only for actors whose handlers take microseconds and never block.
+  /// `remote_config`. Only for actors whose handlers take microseconds and never block.
   template <class Handle>
   void run_inline(const Handle& handle) {
     allow_inline(caf::actor_cast<caf::strong_actor_ptr>(handle));

@@ -18,7 +18,7 @@ const failure full{error_code::no_capacity, "the send queue is full"};
 
 /// A node whose only peer is the test.
 struct scripted_node {
-  explicit scripted_node(const remote_options& options = {})
+  explicit scripted_node(const remote_config& options = {})
       : hub(world.system, transport, options, [this] { return world.now(); }) {
     hub.subscribe(
         {.log = [this](const std::string& name, const std::string&) { events.push_back(name); }});

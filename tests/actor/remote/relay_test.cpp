@@ -20,7 +20,7 @@ caf::behavior forwarder(caf::event_based_actor* self, const clerk_actor& to) {
 
 /// `a` asks a forwarder on `b`, which delegates to a clerk on `c`.
 struct three_nodes {
-  explicit three_nodes(const remote_options& options = {})
+  explicit three_nodes(const remote_config& options = {})
       : a(world.start("a:1")), b(world.start("b:1", options)), c(world.start("c:1")) {
     local = c.world.system.spawn(clerk, &c.hub);
     const auto seen_by_b = *b.hub.resolve<clerk_actor>(*c.hub.export_actor(local));
