@@ -32,7 +32,7 @@ private:
 
 /// One process: actors, a transport, a hub, and what the hub told its subscribers.
 struct remote_node {
-  remote_node(net::loop_network& network, const net::loop_node& life, const remote_options& options)
+  remote_node(net::loop_network& network, const net::loop_node& life, const remote_config& options)
       : transport(network.make_transport(life)),
         hub(world.system, *transport, options, [this] { return world.now(); }) {
     hub.subscribe({
@@ -80,7 +80,7 @@ public:
   }
 
   /// A new life at `address`, linked to all nodes that live.
-  remote_node& start(const std::string& address, const remote_options& options = {}) {
+  remote_node& start(const std::string& address, const remote_config& options = {}) {
     ++lives_;
     const net::loop_node life{node_id{0xA0 + lives_, lives_}, lives_, address};
     nodes_.push_back(std::make_unique<remote_node>(network, life, options));
