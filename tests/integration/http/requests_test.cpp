@@ -1,4 +1,4 @@
-#include "site.hpp"
+#include "tests/integration/http/site.hpp"
 
 #include <doctest/doctest.h>
 
