@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import format_rule
 import include_rules
@@ -36,10 +37,11 @@ def main():
     started = time.monotonic()
     root = os.path.abspath(arguments.root)
     tree = tree_module.load(root)
-    findings = check(tree)
     chosen = arguments.format
-    findings += format_rule.unformatted(
-        root, tree.cpp() if chosen is None else [p for p in chosen if p in tree.cpp()])
+    paths = [p for p in tree.cpp() if chosen is None or p in chosen]
+    with ThreadPoolExecutor(1) as beside:  # clang-format works while the rules are checked
+        format_findings = beside.submit(format_rule.unformatted, root, paths)
+        findings = check(tree) + format_findings.result()
     errors = [f for f in findings if not f.warning]
     for finding in findings:
         if not (finding.warning and arguments.quiet):
