@@ -51,7 +51,7 @@ std::unique_ptr<v41_model> load_tiny(numeric_level level) {
 
 }  // namespace
 
-TEST_SUITE("runtime/model/tiny") {
+TEST_SUITE("runtime/model") {
   // One forward over prompt and output gives the logits before every output token at once, which
   // is what greedy decoding sees (chunking changes no bit, shown elsewhere).
   TEST_CASE("the bundled model continues its recorded prompts token for token") {
