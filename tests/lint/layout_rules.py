@@ -5,6 +5,7 @@ import re
 
 import tables
 from findings import Finding
+from tree import blank, line_of
 
 ROOM_PARENTS = ('proto', 'kernels', 'storage', 'runtime', 'actors', 'tests')
 WITHOUT_README = re.compile(r'tests/[a-z_]+/.+')  # a tests' room is one level deep
@@ -54,4 +55,23 @@ def built_sources(tree):
                 yield Finding(path, 1, 'not-built', 'no meson.build names this source; add it')
 
 
-RULES = [top_level, room_readmes, built_sources]
+def listed_packages(tree):
+    """What the build asks for is what deploy/install brings."""
+    listed = {line.split('#')[0].strip() for line in tree.texts.get('deploy/packages.txt', '').splitlines()}
+    asked = re.compile(r"\b(dependency|find_library|find_program)\(\s*'([^']+)'")
+    for path in tree.paths:
+        if os.path.basename(path) != 'meson.build':
+            continue
+        for match in asked.finditer(re.sub(r'#[^\n]*', lambda m: blank(m.group()), tree.texts[path])):
+            call, name = match.groups()
+            line = line_of(tree.texts[path], match.start())
+            table = {**tables.DEPENDENCIES, **(tables.PROGRAMS if call == 'find_program' else {})}
+            if name not in table:
+                yield Finding(path, line, 'package', f"'{name}' has no row in tests/lint/tables.py "
+                              'DEPENDENCIES; name the Debian package that brings it')
+            elif table[name] is not None and table[name] not in listed:
+                yield Finding(path, line, 'package', f"'{name}' needs {table[name]}; add it to "
+                              'deploy/packages.txt, or a fresh machine does not build')
+
+
+RULES = [top_level, room_readmes, built_sources, listed_packages]

@@ -80,6 +80,20 @@ string_view syncstream system_error thread tuple type_traits typeindex typeinfo 
 unordered_set utility valarray variant vector version stdint.h stddef.h
 '''.split())
 
+# What a meson.build asks for -> the Debian package that brings it, which deploy/packages.txt must
+# list; otherwise a fresh machine does not build.
+DEPENDENCIES = {
+    'boost': 'libboost1.81-dev', 'caf_core': 'libcaf-dev', 'capnp': 'libcapnp-dev', 'CLI11': 'libcli11-dev',
+    'doctest': 'doctest-dev', 'fmt': 'libfmt-dev', 'libfabric': 'libfabric-dev',
+    'libpcre2-8': 'libpcre2-dev', 'libutf8proc': 'libutf8proc-dev', 'libxxhash': 'libxxhash-dev',
+    'openssl': 'libssl-dev', 'prometheus-cpp-core': 'prometheus-cpp-dev', 'python3': 'python3',
+    'simdjson': 'libsimdjson-dev', 'spdlog': 'libspdlog-dev', 'tomlplusplus': 'libtomlplusplus-dev',
+    'zlib': 'zlib1g-dev',
+    'threads': None,       # comes with the compiler
+    'cuda': None,          # only -Dcuda=enabled needs it
+}
+PROGRAMS = {'capnp': 'capnproto'}  # where a program and a library share a name
+
 # Headers of the operating system, and the rooms that may ask it for something.
 SYSTEM = re.compile(r'(sys|netinet|arpa|net|linux|asm)/|'
                     r'(unistd|fcntl|poll|dirent|dlfcn|errno|netdb|pthread|pwd|sched|signal|spawn|'

@@ -219,6 +219,13 @@ class Layout(unittest.TestCase):
                  'meson.build': "executable('c', 'tests/c.cpp')", 'tests/c.cpp': '', 'runtime/net/h.hpp': ''}
         self.assertEqual(found(layout_rules.built_sources, files=files), ['runtime/net/b.cpp:1 not-built'])
 
+    def test_what_the_build_asks_for_is_installed(self):
+        files = {'deploy/packages.txt': 'libcapnp-dev  # why\n', 'a/meson.build':
+                 "# dependency('no')\ndependency('capnp')\nfind_program('capnp')\ndependency('threads')\n"
+                 "dependency('new', method: 'x')\n"}
+        self.assertEqual(found(layout_rules.listed_packages, files=files), [
+            'a/meson.build:3 package', 'a/meson.build:5 package'])
+
 
 class Format(unittest.TestCase):
     @unittest.skipIf(format_rule.tool()[0] is None, 'no clang-format 14')
