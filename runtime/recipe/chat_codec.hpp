@@ -119,6 +119,7 @@ private:
   std::vector<int32_t> silent_;  // turn tokens: never text
   token_usage usage_;
   bool streaming_ = false;
+  bool ignore_eos_ = false;
 };
 
 }  // namespace deepinfer::recipe

@@ -14,7 +14,8 @@ chat_stream::chat_stream(std::shared_ptr<const text::tokenizer> tokenizer,
       identity_(std::move(identity)),
       event_options_{request.thinking, request.include_usage},
       events_(identity_, event_options_),
-      streaming_(request.stream) {
+      streaming_(request.stream),
+      ignore_eos_(request.ignore_eos) {
   for (const std::string_view name :
        {token::bos, token::eos, token::system, token::user, token::assistant})
     if (const auto id = tokenizer_->special_id(name)) silent_.push_back(*id);
@@ -58,8 +59,9 @@ std::string chat_stream::push(std::span<const int32_t> tokens) {
   for (const int32_t token : tokens) {
     if (stopped()) break;
     if (is_silent(token)) {
-      // The end of a turn is no part of the answer. Other turn tokens are a mistake of the model:
-      // they are neither shown nor counted.
+      // The end of a turn is no part of the answer, and other turn tokens are a mistake of the
+      // model: neither shown nor counted. A measurement that ignores the end counts all it got.
+      if (ignore_eos_) ++usage_.completion_tokens;
       continue;
     }
     take(token);

@@ -20,7 +20,9 @@ void append_double(std::string& out, double value) {
     text.remove_prefix(1);
   }
   const size_t e = text.find('e');
-  const int exponent = std::atoi(text.data() + e + 1);
+  int exponent = 0;
+  const size_t sign = e + (text[e + 1] == '+' ? 2 : 1);
+  std::from_chars(text.data() + sign, text.data() + text.size(), exponent);
   std::string digits(text.substr(0, e));
   if (digits.size() > 1) digits.erase(1, 1);
   const int count = static_cast<int>(digits.size());

@@ -3,6 +3,8 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 namespace deepinfer::recipe {
 namespace {
@@ -17,8 +19,18 @@ bool is_number_character(char c) {
   return (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E';
 }
 
-/// The parser refuses integers beyond 64 bits and reads `-0` as 0; both are doubles to us. Writes
-/// them with a fraction, which changes no value, and leaves everything else as it is.
+/// True for integers that the parser refuses (beyond 64 bits) or misreads (`-0` as 0); both are
+/// doubles to us.
+bool wants_fraction(std::string_view number) {
+  if (number == "-0") return true;
+  const auto overflows = [number](auto into) {
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), into);
+    return read.ec == std::errc::result_out_of_range && read.ptr == number.data() + number.size();
+  };
+  return number.starts_with('-') ? overflows(int64_t{}) : overflows(uint64_t{});
+}
+
+/// Writes such integers with a fraction, which changes no value, and leaves all else as it is.
 std::string with_fractions(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 16);
@@ -35,8 +47,7 @@ std::string with_fractions(std::string_view text) {
     while (end < text.size() && is_number_character(text[end])) ++end;
     const std::string_view number = text.substr(i, end - i);
     out += number.empty() ? text.substr(i, 1) : number;
-    const bool integer = number.find_first_not_of("0123456789", 1) == std::string_view::npos;
-    if (number == "-0" || (number.size() > 18 && integer)) out += ".0";
+    if (!number.empty() && wants_fraction(number)) out += ".0";
     i = std::max(end, i + 1);
   }
   return out;

@@ -20,10 +20,10 @@ std::optional<api_error> check_model(const chat_request& request, const served_m
 }
 
 std::optional<api_error> refuse_images(const conversation& talk) {
-  for (size_t i = 0; i < talk.messages.size(); ++i)
-    if (!talk.messages[i].images.empty())
-      return bad_request("messages", "`messages` has an image, and this deployment has no vision");
-  return std::nullopt;
+  const bool found = std::any_of(talk.messages.begin(), talk.messages.end(),
+                                 [](const message& m) { return !m.images.empty(); });
+  if (!found) return std::nullopt;
+  return bad_request("messages", "`messages` has an image, and this deployment has no vision");
 }
 
 sampling_choice choose_sampling(const chat_request& request, const recipe_options& options) {
@@ -63,12 +63,12 @@ parser_options choose_parsing(const chat_request& request, const recipe_options&
 }
 
 /// Room for the output, or the error that says why there is none.
-api_result<uint32_t> choose_max_tokens(const chat_request& request,
-                                       size_t prompt_tokens,
+api_result<uint32_t> choose_max_tokens(const prepared_request& prompt,
+                                       std::optional<uint32_t> explicit_tokens,
                                        const served_model& model,
                                        const recipe_options& options) {
+  const size_t prompt_tokens = prompt.tokens.size();
   const uint32_t limit = std::min(model.context_tokens, options.max_prompt_tokens);
-  const auto explicit_tokens = request.generation.max_tokens;
   const uint64_t completion = explicit_tokens.value_or(1);
   const uint64_t wanted = prompt_tokens + completion;
   if (wanted > model.context_tokens || prompt_tokens > limit) {
@@ -83,7 +83,7 @@ api_result<uint32_t> choose_max_tokens(const chat_request& request,
   }
   if (explicit_tokens) return *explicit_tokens;
   const uint32_t usual =
-      request.talk.thinking ? options.default_max_tokens_thinking : options.default_max_tokens;
+      prompt.thinking ? options.default_max_tokens_thinking : options.default_max_tokens;
   const auto left = static_cast<uint32_t>(model.context_tokens - prompt_tokens);
   return std::max(1u, std::min(usual, left));
 }
@@ -108,8 +108,7 @@ api_result<prepared_request> prepare_chat(std::string_view body,
   auto tokens = tokenizer.encode(prompt.text, prompt.specials);
   if (!tokens) return to_api_error(tokens.error());
   made.tokens = *std::move(tokens);
-  request->talk.thinking = made.thinking;
-  const auto max_tokens = choose_max_tokens(*request, made.tokens.size(), model, options);
+  const auto max_tokens = choose_max_tokens(made, request->generation.max_tokens, model, options);
   if (!max_tokens) return max_tokens.error();
   made.max_tokens = *max_tokens;
   made.ignore_eos = request->generation.ignore_eos;

@@ -1,5 +1,5 @@
 #include "runtime/recipe/chat_codec.hpp"
-#include "runtime/recipe/json_value.hpp"
+#include "tests/unit/runtime/recipe/bodies.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
 
 #include <doctest/doctest.h>
@@ -14,25 +14,8 @@ namespace {
 
 const served_model tiny{"tiny-v41", {"small"}, 4096};
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
-
-std::string body_with(std::string_view user, std::string_view more) {
-  return "{\"model\":\"tiny-v41\",\"messages\":[{\"role\":\"user\",\"content\":" + escaped(user) +
-         "}]" + std::string(more) + "}";
-}
-
 api_result<prepared_request> prepare(std::string_view body, const recipe_options& options = {}) {
   return prepare_chat(body, *test::tiny_tokenizer(), tiny, options);
-}
-
-const json_value* member(const json_value& object, std::string_view key) {
-  for (const json_member& entry : *object.as<json_object>())
-    if (entry.key == key) return &entry.value;
-  return nullptr;
 }
 
 std::vector<int32_t> ids_of(const json_value& array) {
@@ -48,10 +31,9 @@ struct sample {
 
 sample read_sample(std::string_view name) {
   for (const std::string& line : test::read_source_lines("tests/golden/tokenizer/prompts.jsonl")) {
-    const auto parsed = parse_json(line);
-    REQUIRE(parsed);
-    if (*member(*parsed, "name")->as<std::string>() != name) continue;
-    return {ids_of(*member(*parsed, "ids")), ids_of(*member(*parsed, "output_ids"))};
+    const json_value parsed = test::read_json(line);
+    if (test::string_member(parsed, "name") != name) continue;
+    return {ids_of(test::member(parsed, "ids")), ids_of(test::member(parsed, "output_ids"))};
   }
   FAIL("no sample ", std::string(name));
   return {};
@@ -68,7 +50,7 @@ response_identity identity() {
 TEST_SUITE("runtime/recipe") {
   TEST_CASE("requests give the prompt ids the model was recorded with") {
     const auto ids = [](std::string_view user, std::string_view more) {
-      const auto made = prepare(body_with(user, more));
+      const auto made = prepare(test::user_body(user, more));
       REQUIRE(made);
       return made->tokens;
     };
@@ -79,7 +61,7 @@ TEST_SUITE("runtime/recipe") {
   }
 
   TEST_CASE("a recorded output streams as reasoning, then text, then the end") {
-    const auto request = prepare(body_with("What can you do?", R"(,"stream":true)"));
+    const auto request = prepare(test::user_body("What can you do?", R"(,"stream":true)"));
     REQUIRE(request);
     chat_stream stream(test::tiny_tokenizer(), *request, identity());
     std::string frames = stream.start({36, 4});
@@ -98,7 +80,7 @@ TEST_SUITE("runtime/recipe") {
   }
 
   TEST_CASE("a request without stream gets one body from finish and nothing before") {
-    const auto request = prepare(body_with("Hello!", off));
+    const auto request = prepare(test::user_body("Hello!", off));
     REQUIRE(request);
     chat_stream stream(test::tiny_tokenizer(), *request, identity());
     CHECK(stream.start({6, 0}).empty());
@@ -110,5 +92,187 @@ TEST_SUITE("runtime/recipe") {
           R"("finish_reason":"stop"}],"usage":{"prompt_tokens":6,"completion_tokens":8,)"
           R"("total_tokens":14,"prompt_tokens_details":{"cached_tokens":0},)"
           R"("prompt_cache_hit_tokens":0,"prompt_cache_miss_tokens":6}})");
+  }
+
+  TEST_CASE("a stop sequence ends the answer, and says that generation can be cancelled") {
+    const auto request =
+        prepare(test::user_body("Hello!", std::string(off) + R"(,"stop":[" can I"])"));
+    REQUIRE(request);
+    chat_stream stream(test::tiny_tokenizer(), *request, identity());
+    CHECK(stream.start({6, 0}).empty());
+    const auto output = read_sample("hello").output;
+    size_t used = 0;
+    for (; used < output.size() && !stream.stopped(); ++used)
+      CHECK(stream.push({&output[used], 1}).empty());
+    CHECK(used < output.size() - 1);
+    const uint32_t counted = stream.usage().completion_tokens;
+    CHECK(counted == used);
+    CHECK(stream.push(output).empty());
+    CHECK(stream.usage().completion_tokens == counted);
+    const std::string body = stream.finish(engine_finish::length);
+    CHECK(body.find(R"("content":"Hello! How")") != std::string::npos);
+    CHECK(body.find(R"("finish_reason":"stop")") != std::string::npos);
+  }
+
+  TEST_CASE("calls in a recorded output finish with tool_calls, cut off ones with length") {
+    const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"get_weather"}}])";
+    const auto request = prepare(test::user_body("q", off + tools));
+    REQUIRE(request);
+    const auto answer = [&request](std::vector<int32_t> tokens, engine_finish reason) {
+      chat_stream stream(test::tiny_tokenizer(), *request, identity());
+      std::string frames = stream.start({6, 0}) + stream.push(tokens);
+      return test::read_json(frames + stream.finish(reason));
+    };
+    const auto choice_of = [](const json_value& body) -> const json_value& {
+      return test::member(body, "choices").as<json_array>()->front();
+    };
+    auto output = read_sample("weather").output;
+    const json_value whole = answer(output, engine_finish::stop);
+    CHECK(test::string_member(choice_of(whole), "finish_reason") == "tool_calls");
+    const json_value& calls = test::member(test::member(choice_of(whole), "message"), "tool_calls");
+    const json_value& function = test::member(calls.as<json_array>()->front(), "function");
+    CHECK(test::string_member(function, "name") == "get_weather");
+    CHECK(test::string_member(function, "arguments").starts_with("{\"location\": \"Athens\""));
+    output.resize(output.size() / 2);
+    CHECK(test::string_member(choice_of(answer(output, engine_finish::length)), "finish_reason") ==
+          "length");
+  }
+
+  TEST_CASE("turn tokens are never shown, and counted only by a run that ignores the end") {
+    const std::vector<int32_t> output = {43, 1, 0,
+                                         *test::tiny_tokenizer()->special_id("<｜User｜>"), 43};
+    const auto used = [&output](std::string_view more) {
+      const auto request = prepare(test::user_body("q", off + std::string(more)));
+      REQUIRE(request);
+      chat_stream stream(test::tiny_tokenizer(), *request, identity());
+      CHECK(stream.push(output).empty());
+      CHECK(stream.finish(engine_finish::length).find(R"("content":"II")") != std::string::npos);
+      return stream.usage().completion_tokens;
+    };
+    CHECK(used("") == 2);
+    CHECK(used(R"(,"ignore_eos":true)") == 5);
+  }
+
+  TEST_CASE("reasoning tokens are counted on request") {
+    recipe_options options;
+    options.report_reasoning_tokens = true;
+    const auto request = prepare(test::user_body("What can you do?"), options);
+    REQUIRE(request);
+    chat_stream stream(test::tiny_tokenizer(), *request, identity());
+    CHECK(stream.push(read_sample("can").output).empty());
+    CHECK(stream.usage().completion_tokens == 25);
+    CHECK(stream.usage().reasoning_tokens == 15u);
+  }
+
+  TEST_CASE("the output limit defaults to what fits, and an explicit one must fit") {
+    const auto limit = [](std::string_view more, uint32_t context) {
+      const auto made = prepare_chat(test::user_body("Hello!", more), *test::tiny_tokenizer(),
+                                     {"tiny-v41", {}, context});
+      return made ? static_cast<int64_t>(made->max_tokens) : -1;
+    };
+    // The prompt has 6 tokens without thinking.
+    CHECK(limit(off, 1u << 20) == 8192);
+    CHECK(limit("", 1u << 20) == 65536);
+    CHECK(limit(off, 100) == 94);
+    CHECK(limit(off, 7) == 1);
+    CHECK(limit(off, 6) == -1);
+    const std::string explicit_94 = std::string(off) + R"(,"max_tokens":94)";
+    CHECK(limit(explicit_94, 100) == 94);
+    CHECK(limit(explicit_94, 99) == -1);
+    const auto over = prepare_chat(test::user_body("Hello!", explicit_94), *test::tiny_tokenizer(),
+                                   {"tiny-v41", {}, 99});
+    REQUIRE_FALSE(over);
+    CHECK(over.error().status == 400);
+    for (const char* number : {"99", "100", "6 in the messages", "94 in the completion"})
+      CHECK(over.error().message.find(number) != std::string::npos);
+    recipe_options options;
+    options.max_prompt_tokens = 5;
+    CHECK_FALSE(prepare(test::user_body("Hello!", off), options));
+    options.max_prompt_tokens = 6;
+    CHECK(prepare(test::user_body("Hello!", off), options));
+  }
+
+  TEST_CASE("thinking forces the sampling values, unless switched off") {
+    const char* wish = R"(,"temperature":0,"top_p":0.5,"top_k":3,"seed":9)";
+    const auto forced = prepare(test::user_body("q", wish));
+    REQUIRE(forced);
+    CHECK(forced->sampling.temperature == 1.0F);
+    CHECK(forced->sampling.top_p == 0.95F);
+    CHECK(forced->sampling.top_k == 3);
+    CHECK(forced->sampling.seed == 9u);
+    recipe_options options;
+    options.thinking_forces_temperature = false;
+    const auto obeyed = prepare(test::user_body("q", wish), options);
+    REQUIRE(obeyed);
+    CHECK(obeyed->sampling.temperature == 0.0F);
+    CHECK(obeyed->sampling.top_p == 0.5F);
+    const auto plain = prepare(test::user_body("q", std::string(off) + wish));
+    REQUIRE(plain);
+    CHECK(plain->sampling.temperature == 0.0F);
+    CHECK(plain->sampling.top_p == 0.5F);
+    const auto silent = prepare(test::user_body("q", off));
+    REQUIRE(silent);
+    CHECK(silent->sampling.temperature == 1.0F);
+    CHECK(silent->sampling.top_p == 1.0F);
+    CHECK_FALSE(silent->sampling.seed);
+  }
+
+  TEST_CASE("a model is known by its name, an alias or as default; others are not found") {
+    const auto status = [](std::string_view name) {
+      const auto made = prepare(R"({"messages":[{"role":"user","content":"x"}],"model":)" +
+                                test::json_string(name) + "}");
+      return made ? 200 : made.error().status;
+    };
+    CHECK(status("tiny-v41") == 200);
+    CHECK(status("small") == 200);
+    CHECK(status("default") == 200);
+    CHECK(status("gpt") == 404);
+    CHECK(status(std::string(1000, 'x')) == 404);
+  }
+
+  TEST_CASE("images are refused by a deployment without vision") {
+    const auto made = prepare(test::chat_body(
+        R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y"}}]}])"));
+    REQUIRE_FALSE(made);
+    CHECK(made.error().status == 400);
+    CHECK(made.error().message.find("no vision") != std::string::npos);
+  }
+
+  TEST_CASE("the parser starts where the prompt ends") {
+    const auto start = [](std::string_view body) {
+      const auto made = prepare(body);
+      REQUIRE_MESSAGE(made, made.error().message);
+      return made->parsing.start;
+    };
+    const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+    const auto prefix = [](std::string_view fields, std::string_view more) {
+      return test::chat_body(R"([{"role":"user","content":"q"},{"role":"assistant","prefix":true)" +
+                                 std::string(fields) + "}]",
+                             more);
+    };
+    CHECK(start(test::user_body("q")) == parser_start::thinking);
+    CHECK(start(test::user_body("q", off)) == parser_start::answer);
+    CHECK(start(test::user_body("q", off + tools + R"(,"tool_choice":"required")")) ==
+          parser_start::calls);
+    CHECK(start(prefix(R"(,"content":"c")", off)) == parser_start::content);
+    CHECK(start(prefix(R"(,"content":"c")", "")) == parser_start::content);
+    CHECK(start(prefix(R"(,"content":"","reasoning_content":"r")", "")) == parser_start::reasoning);
+    CHECK(start(prefix(R"(,"content":"")", "")) == parser_start::thinking);
+    CHECK_FALSE(prepare(test::user_body("q", tools + R"(,"tool_choice":"none")"))
+                    ->parsing.parse_tool_calls);
+    CHECK(prepare(test::user_body("q", tools))->parsing.parse_tool_calls);
+  }
+
+  TEST_CASE("a tokenizer without the family's tokens is refused by name") {
+    CHECK(check_tokenizer(*test::tiny_tokenizer()));
+    std::string json = test::read_source("examples/models/tiny-v41/tokenizer.json");
+    const size_t at = json.find("｜DSML｜");
+    REQUIRE(at != std::string::npos);
+    json.replace(at, std::string("｜DSML｜").size(), "｜DSMX｜");
+    const auto other = text::make_tokenizer(json);
+    REQUIRE(other);
+    const auto checked = check_tokenizer(**other);
+    REQUIRE_FALSE(checked);
+    CHECK(checked.error().detail.find("｜DSML｜") != std::string::npos);
   }
 }
