@@ -1,30 +1,11 @@
 #include "runtime/recipe/chat_events.hpp"
 
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
+#include "runtime/recipe/json_writer.hpp"
 
 #include <algorithm>
 
 namespace deepinfer::recipe {
 namespace {
-
-using writer = rapidjson::Writer<rapidjson::StringBuffer>;
-
-void key(writer& json, std::string_view name) {
-  json.Key(name.data(), static_cast<rapidjson::SizeType>(name.size()));
-}
-void text(writer& json, std::string_view name, std::string_view value) {
-  key(json, name);
-  json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-}
-void number(writer& json, std::string_view name, uint64_t value) {
-  key(json, name);
-  json.Uint64(value);
-}
-void null(writer& json, std::string_view name) {
-  key(json, name);
-  json.Null();
-}
 
 std::string_view name_of(finish_reason reason) {
   switch (reason) {
@@ -45,43 +26,43 @@ std::string call_id(const response_identity& identity, size_t index) {
   return "call_" + identity.id + "_" + std::to_string(index);
 }
 
-void write_head(writer& json, const response_identity& identity, std::string_view object) {
-  json.StartObject();
-  text(json, "id", identity.id);
-  text(json, "object", object);
-  number(json, "created", identity.created_s);
-  text(json, "model", identity.model);
+void write_head(json_writer& json, const response_identity& identity, std::string_view object) {
+  json.begin_object();
+  json.text("id", identity.id);
+  json.text("object", object);
+  json.number("created", identity.created_s);
+  json.text("model", identity.model);
   if (identity.fingerprint) {
-    text(json, "system_fingerprint", *identity.fingerprint);
+    json.text("system_fingerprint", *identity.fingerprint);
   } else {
-    null(json, "system_fingerprint");
+    json.null("system_fingerprint");
   }
-  key(json, "choices");
-  json.StartArray();
-  json.StartObject();
-  number(json, "index", 0);
+  json.key("choices");
+  json.begin_array();
+  json.begin_object();
+  json.number("index", 0);
 }
 
-void write_usage(writer& json, const token_usage& usage) {
+void write_usage(json_writer& json, const token_usage& usage) {
   const uint32_t cached = std::min(usage.cached_tokens, usage.prompt_tokens);
-  key(json, "usage");
-  json.StartObject();
-  number(json, "prompt_tokens", usage.prompt_tokens);
-  number(json, "completion_tokens", usage.completion_tokens);
-  number(json, "total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens);
-  key(json, "prompt_tokens_details");
-  json.StartObject();
-  number(json, "cached_tokens", usage.cached_tokens);
-  json.EndObject();
+  json.key("usage");
+  json.begin_object();
+  json.number("prompt_tokens", usage.prompt_tokens);
+  json.number("completion_tokens", usage.completion_tokens);
+  json.number("total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens);
+  json.key("prompt_tokens_details");
+  json.begin_object();
+  json.number("cached_tokens", usage.cached_tokens);
+  json.end_object();
   if (usage.reasoning_tokens) {
-    key(json, "completion_tokens_details");
-    json.StartObject();
-    number(json, "reasoning_tokens", *usage.reasoning_tokens);
-    json.EndObject();
+    json.key("completion_tokens_details");
+    json.begin_object();
+    json.number("reasoning_tokens", *usage.reasoning_tokens);
+    json.end_object();
   }
-  number(json, "prompt_cache_hit_tokens", usage.cached_tokens);
-  number(json, "prompt_cache_miss_tokens", usage.prompt_tokens - cached);
-  json.EndObject();
+  json.number("prompt_cache_hit_tokens", usage.cached_tokens);
+  json.number("prompt_cache_miss_tokens", usage.prompt_tokens - cached);
+  json.end_object();
 }
 
 /// One frame; `write_delta` writes the members of `delta`, `usage` is set on the last one.
@@ -92,61 +73,61 @@ void append_frame(std::string& out,
                   WriteDelta&& write_delta,
                   const finish_reason* reason = nullptr,
                   const token_usage* usage = nullptr) {
-  rapidjson::StringBuffer buffer;
-  writer json(buffer);
+  out += "data: ";
+  json_writer json(out);
   write_head(json, identity, "chat.completion.chunk");
-  key(json, "delta");
-  json.StartObject();
+  json.key("delta");
+  json.begin_object();
   write_delta(json);
-  json.EndObject();
-  null(json, "logprobs");
+  json.end_object();
+  json.null("logprobs");
   if (reason != nullptr) {
-    text(json, "finish_reason", name_of(*reason));
+    json.text("finish_reason", name_of(*reason));
   } else {
-    null(json, "finish_reason");
+    json.null("finish_reason");
   }
-  json.EndObject();
-  json.EndArray();
+  json.end_object();
+  json.end_array();
   if (usage != nullptr) {
     write_usage(json, *usage);
   } else if (options.include_usage) {
-    null(json, "usage");
+    json.null("usage");
   }
-  json.EndObject();
-  out.append("data: ").append(buffer.GetString(), buffer.GetSize()).append("\n\n");
+  json.end_object();
+  out += "\n\n";
 }
 
-void begin_call(writer& json, uint32_t index) {
-  key(json, "tool_calls");
-  json.StartArray();
-  json.StartObject();
-  number(json, "index", index);
+void begin_call(json_writer& json, uint32_t index) {
+  json.key("tool_calls");
+  json.begin_array();
+  json.begin_object();
+  json.number("index", index);
 }
 
-void end_call(writer& json) {
-  json.EndObject();
-  json.EndArray();
+void end_call(json_writer& json) {
+  json.end_object();
+  json.end_array();
 }
 
-void write_model(writer& json, const model_entry& model) {
-  json.StartObject();
-  text(json, "id", model.name);
-  text(json, "object", "model");
-  number(json, "created", model.created_s);
-  text(json, "owned_by", model.owner);
-  json.EndObject();
+void write_model(json_writer& json, const model_entry& model) {
+  json.begin_object();
+  json.text("id", model.name);
+  json.text("object", "model");
+  json.number("created", model.created_s);
+  json.text("owned_by", model.owner);
+  json.end_object();
 }
 
 }  // namespace
 
 void chat_event_writer::start(std::string& out) const {
-  append_frame(out, identity_, options_, [this](writer& json) {
-    text(json, "role", "assistant");
+  append_frame(out, identity_, options_, [this](json_writer& json) {
+    json.text("role", "assistant");
     if (options_.thinking) {
-      null(json, "content");
-      text(json, "reasoning_content", "");
+      json.null("content");
+      json.text("reasoning_content", "");
     } else {
-      text(json, "content", "");
+      json.text("content", "");
     }
   });
 }
@@ -154,34 +135,34 @@ void chat_event_writer::start(std::string& out) const {
 void chat_event_writer::chunk(std::string& out, const output_chunk& piece) {
   using kind = output_chunk::kind;
   if (piece.what == kind::call) ++calls_;
-  append_frame(out, identity_, options_, [this, &piece](writer& json) {
+  append_frame(out, identity_, options_, [this, &piece](json_writer& json) {
     const uint32_t index = calls_ == 0 ? 0 : calls_ - 1;
     switch (piece.what) {
       case kind::reasoning:
-        null(json, "content");
-        text(json, "reasoning_content", piece.text);
+        json.null("content");
+        json.text("reasoning_content", piece.text);
         break;
       case kind::text:
-        text(json, "content", piece.text);
-        if (options_.thinking) null(json, "reasoning_content");
+        json.text("content", piece.text);
+        if (options_.thinking) json.null("reasoning_content");
         break;
       case kind::call:
         begin_call(json, index);
-        text(json, "id", call_id(identity_, index));
-        text(json, "type", "function");
-        key(json, "function");
-        json.StartObject();
-        text(json, "name", piece.text);
-        text(json, "arguments", "");
-        json.EndObject();
+        json.text("id", call_id(identity_, index));
+        json.text("type", "function");
+        json.key("function");
+        json.begin_object();
+        json.text("name", piece.text);
+        json.text("arguments", "");
+        json.end_object();
         end_call(json);
         break;
       case kind::arguments:
         begin_call(json, index);
-        key(json, "function");
-        json.StartObject();
-        text(json, "arguments", piece.text);
-        json.EndObject();
+        json.key("function");
+        json.begin_object();
+        json.text("arguments", piece.text);
+        json.end_object();
         end_call(json);
         break;
     }
@@ -193,9 +174,9 @@ void chat_event_writer::finish(std::string& out,
                                const token_usage& usage) const {
   append_frame(
       out, identity_, options_,
-      [this](writer& json) {
-        text(json, "content", "");
-        if (options_.thinking) null(json, "reasoning_content");
+      [this](json_writer& json) {
+        json.text("content", "");
+        if (options_.thinking) json.null("reasoning_content");
       },
       &reason, &usage);
   out.append("data: [DONE]\n\n");
@@ -222,38 +203,38 @@ std::string chat_collector::body(const response_identity& identity,
                                  chat_event_options options,
                                  finish_reason reason,
                                  const token_usage& usage) const {
-  rapidjson::StringBuffer buffer;
-  writer json(buffer);
+  std::string body;
+  json_writer json(body);
   write_head(json, identity, "chat.completion");
-  key(json, "message");
-  json.StartObject();
-  text(json, "role", "assistant");
-  text(json, "content", content_);
-  if (options.thinking || !reasoning_.empty()) text(json, "reasoning_content", reasoning_);
+  json.key("message");
+  json.begin_object();
+  json.text("role", "assistant");
+  json.text("content", content_);
+  if (options.thinking || !reasoning_.empty()) json.text("reasoning_content", reasoning_);
   if (!calls_.empty()) {
-    key(json, "tool_calls");
-    json.StartArray();
+    json.key("tool_calls");
+    json.begin_array();
     for (size_t i = 0; i < calls_.size(); ++i) {
-      json.StartObject();
-      text(json, "id", call_id(identity, i));
-      text(json, "type", "function");
-      key(json, "function");
-      json.StartObject();
-      text(json, "name", calls_[i].name);
-      text(json, "arguments", calls_[i].arguments);
-      json.EndObject();
-      json.EndObject();
+      json.begin_object();
+      json.text("id", call_id(identity, i));
+      json.text("type", "function");
+      json.key("function");
+      json.begin_object();
+      json.text("name", calls_[i].name);
+      json.text("arguments", calls_[i].arguments);
+      json.end_object();
+      json.end_object();
     }
-    json.EndArray();
+    json.end_array();
   }
-  json.EndObject();
-  null(json, "logprobs");
-  text(json, "finish_reason", name_of(reason));
-  json.EndObject();
-  json.EndArray();
+  json.end_object();
+  json.null("logprobs");
+  json.text("finish_reason", name_of(reason));
+  json.end_object();
+  json.end_array();
   write_usage(json, usage);
-  json.EndObject();
-  return {buffer.GetString(), buffer.GetSize()};
+  json.end_object();
+  return body;
 }
 
 std::string error_frame(const api_error& error) {
@@ -261,23 +242,23 @@ std::string error_frame(const api_error& error) {
 }
 
 std::string model_body(const model_entry& model) {
-  rapidjson::StringBuffer buffer;
-  writer json(buffer);
+  std::string body;
+  json_writer json(body);
   write_model(json, model);
-  return {buffer.GetString(), buffer.GetSize()};
+  return body;
 }
 
 std::string models_body(const std::vector<model_entry>& models) {
-  rapidjson::StringBuffer buffer;
-  writer json(buffer);
-  json.StartObject();
-  text(json, "object", "list");
-  key(json, "data");
-  json.StartArray();
+  std::string body;
+  json_writer json(body);
+  json.begin_object();
+  json.text("object", "list");
+  json.key("data");
+  json.begin_array();
   for (const model_entry& model : models) write_model(json, model);
-  json.EndArray();
-  json.EndObject();
-  return {buffer.GetString(), buffer.GetSize()};
+  json.end_array();
+  json.end_object();
+  return body;
 }
 
 }  // namespace deepinfer::recipe

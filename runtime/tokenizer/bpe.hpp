@@ -27,6 +27,8 @@ public:
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
 
 private:
+  class long_piece;
+
   static constexpr uint32_t no_rank = ~uint32_t{0};
 
   struct entry {

@@ -72,7 +72,9 @@ TEST_SUITE("runtime/tokenizer") {
   TEST_CASE("plain text gives the ids of the reference library, and comes back from them") {
     const auto vectors = read_vectors("tests/golden/tokenizer/vectors.jsonl");
     REQUIRE(vectors.size() > 350);
-    for (const auto& [text, ids] : vectors) {
+    for (const vector_line& line : vectors) {
+      const auto& text = line.text;
+      const auto& ids = line.ids;
       CAPTURE(text);
       const auto made = test::tiny_tokenizer()->encode(text, {});
       REQUIRE(made);
@@ -84,7 +86,9 @@ TEST_SUITE("runtime/tokenizer") {
   TEST_CASE("recorded prompts with control tokens give the recorded ids") {
     const auto vectors = read_vectors("tests/golden/tokenizer/prompts.jsonl");
     REQUIRE(vectors.size() == 21);
-    for (const auto& [text, ids] : vectors) {
+    for (const vector_line& line : vectors) {
+      const auto& text = line.text;
+      const auto& ids = line.ids;
       CAPTURE(text);
       const auto specials = test::tiny_tokenizer()->find_specials(text);
       const auto made = test::tiny_tokenizer()->encode(text, specials);

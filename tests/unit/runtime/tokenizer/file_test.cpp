@@ -109,9 +109,10 @@ TEST_SUITE("runtime/tokenizer") {
         {"\"add_prefix_space\":false", "\"add_prefix_space\":true"},
         {"\"special\":true", "\"special\":true,\"lstrip\":true"},
     };
-    for (const auto& [from, to] : changes) {
+    for (const auto& change : changes) {
+      const auto& to = change.second;
       CAPTURE(to);
-      const auto made = text::make_tokenizer(with(good, from, to));
+      const auto made = text::make_tokenizer(with(good, change.first, to));
       REQUIRE_FALSE(made);
       CHECK(made.error().code == error_code::unsupported);
     }
