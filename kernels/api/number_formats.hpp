@@ -46,4 +46,41 @@ template <class To, class From>
   return (code & 8) != 0 ? -magnitude[code & 7] : magnitude[code & 7];
 }
 
+/// Adding and taking away 1.5 * 2^23 rounds to an integer, ties to even, for |v| < 2^22.
+[[nodiscard]] constexpr float round_even(float v) {
+  return (v + 12582912.0f) - 12582912.0f;
+}
+
+/// Nearest code, ties to even; saturates at 448, NaN included.
+[[nodiscard]] constexpr uint8_t e4m3_code(float value) {
+  const uint32_t bits = bits_as<uint32_t>(value);
+  const uint32_t sign = (bits >> 24) & 0x80;
+  const float magnitude = bits_as<float>(bits & 0x7FFFFFFF);
+  if (!(magnitude < 448.0f)) return static_cast<uint8_t>(sign | 126);
+  // Subnormal grid; 8 steps of it reach the first normal code by themselves.
+  if (magnitude < 0x1p-6f)
+    return static_cast<uint8_t>(sign | static_cast<uint32_t>(round_even(magnitude * 512.0f)));
+  // Round the mantissa to 3 bits on the bit pattern; a carry moves the exponent as it should.
+  const uint32_t m = bits_as<uint32_t>(magnitude);
+  const uint32_t rounded = (m + 0x7FFFF + ((m >> 20) & 1)) >> 20;
+  return static_cast<uint8_t>(sign | (rounded - (120u << 3)));
+}
+
+/// Nearest code, ties to even: up at 0.75, 1.75, 3.5; down at 0.25, 1.25, 2.5, 5. Saturates at 6.
+[[nodiscard]] constexpr uint8_t e2m1_code(float value) {
+  const uint32_t bits = bits_as<uint32_t>(value);
+  const float magnitude = bits_as<float>(bits & 0x7FFFFFFF);
+  const int code = (magnitude > 0.25f) + (magnitude >= 0.75f) + (magnitude > 1.25f) +
+                   (magnitude >= 1.75f) + (magnitude > 2.5f) + (magnitude >= 3.5f) +
+                   (magnitude > 5.0f);
+  return static_cast<uint8_t>(code | static_cast<int>((bits >> 28) & 8));
+}
+
+/// Smallest power of two >= t as UE8M0, for normal t > 0: on the bits, since a logarithm may miss
+/// by one.
+[[nodiscard]] constexpr uint8_t ue8m0_above(float t) {
+  const uint32_t bits = bits_as<uint32_t>(t);
+  return static_cast<uint8_t>(((bits >> 23) & 255) + ((bits & 0x7FFFFF) != 0 ? 1 : 0));
+}
+
 }  // namespace deepinfer::kernels

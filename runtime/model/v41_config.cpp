@@ -145,28 +145,29 @@ void check_widths(const json_fields& text, const v41_config& c) {
     text.complain("num_experts_per_tok", "must be at most n_routed_experts");
 }
 
+void check_source_list(const json_fields& text,
+                       std::string_view key,
+                       const v41_config& c,
+                       const std::vector<uint32_t>& sources) {
+  if (!ascending_below(sources, c.layers)) {
+    text.complain(key, "must be ascending layer numbers");
+    return;
+  }
+  for (const uint32_t l : sources)
+    if (c.ratios[l] == 0) text.complain(key, "names a layer whose compress ratio is 0");
+}
+
 // Every compressed layer needs a KV source of its own ratio at or before it, and an index source
-// that chose among that source's entries.
+// that chose among that source's entries. The lists themselves are in order.
 void check_sources(const json_fields& text, const v41_config& c) {
-  if (!ascending_below(c.kv_sources, c.layers))
-    text.complain("kv_source_layer_ids", "must be ascending layer numbers");
-  if (!ascending_below(c.index_sources, c.layers))
-    text.complain("index_source_layer_ids", "must be ascending layer numbers");
-  for (const uint32_t l : c.kv_sources)
-    if (l < c.layers && c.ratios[l] == 0)
-      text.complain("kv_source_layer_ids", "names a layer whose compress ratio is 0");
-  for (const uint32_t l : c.index_sources)
-    if (l < c.layers && c.ratios[l] == 0)
-      text.complain("index_source_layer_ids", "names a layer whose compress ratio is 0");
   for (uint32_t l = 0; l < c.layers; ++l) {
     if (c.ratios[l] == 0) continue;
+    const std::string layer = "must give layer " + std::to_string(l);
     if (c.kv_sources.empty() || c.kv_sources[0] > l || c.ratios[c.kv_source_of(l)] != c.ratios[l])
-      text.complain("kv_source_layer_ids",
-                    "must give layer " + std::to_string(l) + " a source of its own compress ratio");
+      text.complain("kv_source_layer_ids", layer + " a source of its own compress ratio");
     else if (c.index_sources.empty() || c.index_sources[0] > l ||
              c.index_source_of(l) < c.kv_source_of(l))
-      text.complain("index_source_layer_ids",
-                    "must give layer " + std::to_string(l) + " a choice of its source's entries");
+      text.complain("index_source_layer_ids", layer + " a choice of its source's entries");
   }
 }
 
@@ -248,9 +249,13 @@ result<v41_config> parse_v41_config(std::string_view json_text) {
   const v41_config config = read_all(top, text);
   if (trouble) return *trouble;  // the checks below rely on sane single fields
   check_widths(text, config);
-  check_sources(text, config);
-  check_candidates(text, config);
+  check_source_list(text, "kv_source_layer_ids", config, config.kv_sources);
+  check_source_list(text, "index_source_layer_ids", config, config.index_sources);
   check_engram(text, config);
+  if (trouble) return *trouble;  // and these on lists in order
+  check_sources(text, config);
+  if (trouble) return *trouble;
+  check_candidates(text, config);
   if (trouble) return *trouble;
   return config;
 }

@@ -1,0 +1,218 @@
+#include "runtime/model/engram_hash.hpp"
+#include "runtime/model/v41_config.hpp"
+#include "tests/support/source_tree.hpp"
+#include "tests/unit/runtime/model/mini_checkpoint.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+using namespace deepinfer;
+using namespace deepinfer::model;
+
+namespace {
+
+std::string mini_config() {
+  return test::file_text(test::mini_checkpoint("mini") / "config.json");
+}
+
+// The mini configuration with one field's value replaced; "" removes the field.
+std::string with(const std::string& field, const std::string& value) {
+  std::string text = mini_config();
+  const size_t at = text.find("\"" + field + "\":");
+  REQUIRE_MESSAGE(at != std::string::npos, field);
+  size_t from = text.find(':', at) + 1, to = from, depth = 0;
+  for (; depth > 0 || (text[to] != ',' && text[to] != '\n'); ++to)
+    if (text[to] == '[' || text[to] == '{')
+      ++depth;
+    else if (text[to] == ']' || text[to] == '}')
+      --depth;
+  if (value.empty()) return text.replace(at, to - at, "\"removed\": 0");
+  return text.replace(from, to - from, value);
+}
+
+struct bad_field {
+  const char* field;
+  const char* value;
+  const char* named;  ///< field the message must name
+};
+
+constexpr bad_field bad_fields[] = {
+    {"vocab_size", "", "vocab_size"},
+    {"vocab_size", "0", "vocab_size"},
+    {"hidden_size", "\"64\"", "hidden_size"},
+    {"hidden_size", "48", "hidden_size"},
+    {"hidden_size", "99999999999", "hidden_size"},
+    {"num_hidden_layers", "2000", "num_hidden_layers"},
+    {"num_hidden_layers", "11", "compress_ratios"},
+    {"num_hidden_layers", "5", "source_layer_ids"},
+    {"max_position_embeddings", "-1", "max_position_embeddings"},
+    {"rms_norm_eps", "0", "rms_norm_eps"},
+    {"hc_mult", "9", "hc_mult"},
+    {"hc_sinkhorn_iters", "0", "hc_sinkhorn_iters"},
+    {"head_dim", "40", "head_dim"},
+    {"num_key_value_heads", "2", "num_key_value_heads"},
+    {"qk_rope_head_dim", "15", "qk_rope_head_dim"},
+    {"qk_rope_head_dim", "64", "qk_rope_head_dim"},
+    {"o_groups", "3", "o_groups"},
+    {"attention_bias", "true", "attention_bias"},
+    {"attention_bias", "3", "attention_bias"},
+    {"sliding_window", "0", "sliding_window"},
+    {"rope_theta", "true", "rope_theta"},
+    {"rope_type", "\"linear\"", "rope_type"},
+    {"original_max_position_embeddings", "0", "original_max_position_embeddings"},
+    {"hidden_act", "\"gelu\"", "hidden_act"},
+    {"n_shared_experts", "2", "n_shared_experts"},
+    {"num_experts_per_tok", "9", "num_experts_per_tok"},
+    {"num_experts_per_tok", "65", "num_experts_per_tok"},
+    {"scoring_func", "\"tanh\"", "scoring_func"},
+    {"compress_ratios", "[0,0,2,2]", "compress_ratios"},
+    {"compress_ratios", "[0,0,2,2,2,1,1,1,1,65]", "compress_ratios"},
+    {"compress_ratios", "[0,2,2,2,2,1,1,1,1,1]", "kv_source_layer_ids"},
+    {"compress_ratios", "[0,0,2,3,2,1,1,1,1,1]", "kv_source_layer_ids"},
+    {"compress_ratios", "[0,0,0,0,2,1,1,1,1,1]", "kv_source_layer_ids"},
+    {"kv_source_layer_ids", "[4,2,5]", "kv_source_layer_ids"},
+    {"kv_source_layer_ids", "[2,4,12]", "kv_source_layer_ids"},
+    {"kv_source_layer_ids", "[]", "kv_source_layer_ids"},
+    {"index_source_layer_ids", "[2,5,7]", "index_source_layer_ids"},
+    {"index_source_layer_ids", "[1,2,4,5,7]", "index_source_layer_ids"},
+    {"index_topk", "0", "index_topk"},
+    {"candidate_source_layer_id", "6", "candidate_source_layer_id"},
+    {"candidate_source_layer_id", "2", "candidate_source_layer_id"},
+    {"candidate_block_size", "0", "candidate_block_size"},
+    {"engram_layer_ids", "[4,1]", "engram_layer_ids"},
+    {"engram_num_embeddings", "[1]", "engram_num_embeddings"},
+    {"engram_max_ngram_size", "1", "engram_max_ngram_size"},
+    {"engram_pad_token_id", "160", "engram_pad_token_id"},
+    {"eos_token_id", "160", "eos_token_id"},
+    {"eos_token_id", "[1,-2]", "eos_token_id"},
+};
+
+// The released configuration's fields that shape the text model.
+constexpr const char* released = R"({"model_type": "deepseek_v41", "eos_token_id": 1,
+ "quantization_config": {"weight_block_size": [32, 32], "scale_fmt": "ue8m0"},
+ "text_config": {"vocab_size": 129280, "hidden_size": 5120, "num_hidden_layers": 40,
+  "moe_intermediate_size": 2304, "num_attention_heads": 64, "num_key_value_heads": 1,
+  "head_dim": 512, "qk_rope_head_dim": 64, "q_lora_rank": 1280, "o_groups": 8, "o_lora_rank": 1024,
+  "hidden_act": "silu", "swiglu_limit": 10.0, "rms_norm_eps": 1e-20, "attention_bias": false,
+  "max_position_embeddings": 1048576, "rope_theta": 10000, "compress_rope_theta": 160000,
+  "rope_scaling": {"rope_type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1,
+   "original_max_position_embeddings": 65536},
+  "n_routed_experts": 384, "n_shared_experts": 1, "num_experts_per_tok": 6,
+  "scoring_func": "sqrtsoftplus", "norm_topk_prob": true, "routed_scaling_factor": 1.5,
+  "sliding_window": 128, "compress_ratios": [0,0,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,
+   1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0,0,0],
+  "kv_source_layer_ids": [2,8,14,20], "index_source_layer_ids": [2,8,14,20,24,28,32,36],
+  "index_n_heads": 32, "index_head_dim": 128, "index_topk": 512, "candidate_source_layer_id": 20,
+  "candidate_topk_blocks": 2048, "candidate_block_size": 8, "hc_mult": 4, "hc_sinkhorn_iters": 20,
+  "hc_eps": 1e-6, "engram_layer_ids": [1,14], "engram_num_embeddings": [384006168, 384016682],
+  "engram_max_ngram_size": 4, "engram_n_heads": 8, "engram_head_dim": 256,
+  "engram_vocab_size": 16000000, "engram_compressed_vocab_size": 99092, "engram_pad_id": 2}})";
+
+}  // namespace
+
+TEST_SUITE("runtime/model") {
+  TEST_CASE("the released configuration is accepted, the drafter's ratios ignored") {
+    const auto c = parse_v41_config(released);
+    REQUIRE(c);
+    CHECK(c->ratios.size() == 40);
+    CHECK(c->kv_source_of(19) == 14);
+    CHECK(c->kv_source_of(39) == 20);
+    CHECK(c->index_source_of(39) == 36);
+    CHECK(c->gate_temperature == 1);
+    CHECK(c->norm_epsilon == 1e-20);
+    CHECK(c->engram.columns() == 24);
+    CHECK(c->stop_tokens == std::vector<int32_t>{1});
+  }
+
+  TEST_CASE("Engram primes are those of the release and sum to its table sizes") {
+    const auto c = *parse_v41_config(released);
+    const auto primes = engram_primes(c.engram);
+    REQUIRE(primes.size() == 2);
+    CHECK(primes[0][0] == 16000057);
+    CHECK(primes[0][23] == 16000463);
+    CHECK(primes[1][0] == 16000477);
+    CHECK(primes[1][23] == 16000889);
+    for (size_t i = 0; i < 2; ++i)
+      CHECK(std::accumulate(primes[i].begin(), primes[i].end(), uint64_t{0}) ==
+            c.engram.table_rows[i]);
+  }
+
+  TEST_CASE("a field that is missing or out of range is named") {
+    REQUIRE(parse_v41_config(mini_config()));
+    for (const bad_field& bad : bad_fields) {
+      CAPTURE(bad.field);
+      CAPTURE(bad.value);
+      const auto c = parse_v41_config(with(bad.field, bad.value));
+      REQUIRE_FALSE(c);
+      CAPTURE(c.error().detail);
+      CHECK(c.error().code == error_code::invalid_argument);
+      CHECK(c.error().detail.find(bad.named) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("other models, other block sizes and broken JSON are refused") {
+    CHECK(parse_v41_config("{").error().code == error_code::corrupt);
+    CHECK(parse_v41_config("[]").error().code == error_code::invalid_argument);
+    CHECK(parse_v41_config("{\"model_type\": \"llama\"}").error().code == error_code::unsupported);
+    std::string text = released;
+    text.replace(text.find("[32, 32]"), 8, "[128, 128]");
+    CHECK(parse_v41_config(text).error().detail.find("weight_block_size") != std::string::npos);
+  }
+
+  TEST_CASE("text fields may stand at the top level and stop tokens may be several") {
+    std::string flat = mini_config();
+    const size_t open = flat.find("\"text_config\": {");
+    flat.erase(open, 16);
+    flat.erase(flat.rfind('}'));
+    CHECK(parse_v41_config(flat));
+    CHECK(parse_v41_config(with("eos_token_id", "[1, 7]"))->stop_tokens ==
+          std::vector<int32_t>{1, 7});
+    CHECK(parse_v41_config(with("eos_token_id", ""))->stop_tokens.empty());
+  }
+
+  TEST_CASE("every prefix of a configuration is refused, not crashed on") {
+    const std::string text = mini_config();
+    for (size_t length = 0; length < text.size() - 2; length += 7)
+      CHECK_FALSE(parse_v41_config(text.substr(0, length)));
+  }
+
+  TEST_CASE("an Engram side file that does not fit is refused") {
+    const auto c = *parse_v41_config(mini_config());
+    const std::string good = test::file_text(test::mini_checkpoint("mini") / "engram_meta.json");
+    REQUIRE(engram_hash::make(c.engram, c.vocabulary, good));
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary + 1, good));
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary, "{"));
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary, "{}"));
+    const auto changed = [&](const std::string& what, const std::string& to) {
+      std::string text = good;
+      return text.replace(text.find(what), what.size(), to);
+    };
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary, changed("96", "97")));
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary, changed("79100288139735761", "-5")));
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary,
+                                  changed("79100288139735761", "9223372036854775807")));
+    CHECK_FALSE(engram_hash::make(c.engram, c.vocabulary, changed("79100288139735761,", "")));
+    auto rows = c.engram;
+    ++rows.table_rows[1];
+    CHECK_FALSE(engram_hash::make(rows, c.vocabulary, good));
+    auto wide = c.engram;
+    wide.heads = 2000;
+    CHECK(engram_hash::make(wide, c.vocabulary, good).error().code == error_code::too_large);
+  }
+
+  TEST_CASE("a token before the start blocks everything behind it") {
+    const auto c = *parse_v41_config(mini_config());
+    const auto hash =
+        *engram_hash::make(c.engram, c.vocabulary,
+                           test::file_text(test::mini_checkpoint("mini") / "engram_meta.json"));
+    std::vector<int64_t> a(6), b(6), d(6);
+    hash.rows(0, std::vector<int64_t>{5, engram_hash::no_token, 9, 9}, a);
+    hash.rows(0, std::vector<int64_t>{5, engram_hash::no_token, 3, engram_hash::no_token}, b);
+    hash.rows(0, std::vector<int64_t>{5, 9, 9, 9}, d);
+    CHECK(a == b);
+    CHECK(a != d);
+  }
+}
