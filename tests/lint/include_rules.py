@@ -52,6 +52,42 @@ def our_includes(tree):
                               f'{" ".join(tables.OURS[room])}); move the code or pass a value in')
 
 
+def room_of(path):
+    return '/'.join(path.split('/')[:2])
+
+
+def room_cycles(tree):
+    """Rooms of the product know each other in one direction only."""
+    edges = {}  # room -> {room it includes: the first place}
+    for path in tree.cpp():
+        if starts_with(path, ('tests/', 'examples/')):
+            continue
+        for line, name, quoted in includes(tree, path):
+            if quoted and room_of(name) != room_of(path):
+                edges.setdefault(room_of(path), {}).setdefault(room_of(name), (path, line))
+
+    def way(start, goal, seen):
+        """The rooms on a way from `start` to `goal`, or None."""
+        for room in sorted(edges.get(start, {})):
+            if room == goal:
+                return [start, goal]
+            if room not in seen:
+                seen.add(room)
+                rest = way(room, goal, seen)
+                if rest:
+                    return [start, *rest]
+        return None
+
+    told = set()
+    for room in sorted(edges):
+        cycle = way(room, room, set())
+        if cycle and not told & set(cycle):
+            told |= set(cycle)
+            path, line = edges[room][cycle[1]]
+            yield Finding(path, line, 'cycle', f'{" -> ".join(cycle)}: these rooms include each '
+                          'other in a circle; move what both need into the lower one')
+
+
 def foreign_includes(tree):
     """One foreign library, one room."""
     for path in tree.cpp():
@@ -101,4 +137,4 @@ def pragma_once(tree):
             yield Finding(path, 1, 'pragma-once', 'add #pragma once')
 
 
-RULES = [our_includes, foreign_includes, cxx17_includes, own_header_first, pragma_once]
+RULES = [our_includes, room_cycles, foreign_includes, cxx17_includes, own_header_first, pragma_once]
