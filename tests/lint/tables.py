@@ -23,7 +23,8 @@ OURS = {
     'storage/': ['proto/types/', 'storage/'],
     'runtime/': ['proto/types/', 'storage/', 'kernels/api/', 'runtime/'],
     'runtime/net/': ['proto/types/', 'proto/codec/', 'runtime/net/', 'runtime/base/'],
-    'actors/messages/': ['proto/', 'actors/messages/'],
+    # plain structs of pure code travel between actors of one process
+    'actors/messages/': ['proto/', 'runtime/', 'actors/messages/'],
     'actors/': ['proto/', 'storage/', 'kernels/api/', 'runtime/', 'actors/'],
     'tests/': ['proto/', 'storage/', 'kernels/', 'runtime/', 'actors/', 'tests/'],
     'examples/': ['proto/', 'storage/', 'kernels/', 'runtime/', 'actors/', 'examples/'],

@@ -46,8 +46,8 @@ class Includes(unittest.TestCase):
     def test_rooms_include_each_other_in_one_direction(self):
         files = {'runtime/a/x.hpp': '#include "runtime/b/x.hpp"', 'runtime/b/x.hpp': '#include "runtime/c/x.hpp"',
                  'runtime/c/x.hpp': '\n#include "runtime/a/y.hpp"', 'runtime/a/y.hpp': '#include "runtime/a/z.hpp"',
-                 'runtime/d/x.hpp': '#include "runtime/a/x.hpp"', 'tests/a/x.cpp': '#include "tests/b/x.hpp"',
-                 'tests/b/x.hpp': '#include "tests/a/y.hpp"'}
+                 'runtime/d/x.hpp': '#include "runtime/a/x.hpp"', 'actors/a/x.cpp': '#include "actors/b/x.hpp"',
+                 'actors/b/x.hpp': '#include "actors/a/y.hpp"'}
         self.assertEqual(found(include_rules.room_cycles, files=files), ['runtime/a/x.hpp:1 cycle'])
         files['runtime/c/x.hpp'] = ''
         self.assertEqual(found(include_rules.room_cycles, files=files), [])

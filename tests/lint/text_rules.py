@@ -53,9 +53,10 @@ def schema_ids(tree):
 
 
 def test_names(tree):
-    """A suite is the path of the room (or source, without ending) it tests, a test's name a
-    sentence stating a rule."""
+    """A suite is the path of the room (or source, without ending) it tests, or of a folder of
+    tests/ that tests no single room (`sim`); a test's name is a sentence stating a rule."""
     known = tree.folders | {os.path.splitext(path)[0] for path in tree.paths}
+    known |= {folder.removeprefix('tests/') for folder in tree.folders}
     for path in tree.cpp():
         if not path.startswith('tests/'):
             continue
