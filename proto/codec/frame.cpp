@@ -11,7 +11,7 @@ namespace deepinfer::wire {
 namespace {
 
 bool known(frame_kind kind) {
-  return kind >= frame_kind::message && kind <= frame_kind::goodbye;
+  return kind >= frame_kind::message && kind <= frame_kind::region_reply;
 }
 
 }  // namespace

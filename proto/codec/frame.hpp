@@ -21,7 +21,9 @@ enum class frame_kind : uint8_t {
   credit = 9,       ///< `aux` more frames may be in flight towards the sender of this one
   rendezvous = 10,  ///< a frame too long for one piece: where to read it
   rendezvous_done = 11,
-  goodbye = 12,  ///< the node leaves on purpose
+  goodbye = 12,       ///< the node leaves on purpose
+  region_query = 13,  ///< what is the memory region `aux`?
+  region_reply = 14,  ///< body: length, base address, provider key; empty if there is none
 };
 
 /// In front of every frame, little endian, 80 bytes. The body starts 8-byte aligned.
