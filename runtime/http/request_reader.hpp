@@ -25,7 +25,8 @@ public:
   request_reader& operator=(request_reader&&) noexcept;
 
   /// Takes what it can of `bytes` and returns how much that was. The rest must come again in
-  /// front of the next bytes; it is never longer than `header_bytes` unless `is_done()`.
+  /// front of the next bytes; it is shorter than `header_bytes` unless `is_done()`
+  /// or there is a `problem()`.
   size_t feed(std::string_view bytes);
 
   [[nodiscard]] bool is_started() const;  ///< a byte of the request has been taken
