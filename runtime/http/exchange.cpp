@@ -125,9 +125,12 @@ result<void> exchange::finish() {
   return {};
 }
 
+// A replaced callback is destroyed outside the lock: it may hold the last handle of this answer.
+
 void exchange::on_drain(std::function<void()> callback) {
+  auto fresh = callback ? std::make_shared<std::function<void()>>(std::move(callback)) : nullptr;
   const std::lock_guard lock{mutex_};
-  if (!is_gone_) on_drain_ = std::move(callback);
+  if (!is_gone_) on_drain_.swap(fresh);
 }
 
 void exchange::on_closed(std::function<void(const failure&)> callback) {
@@ -135,12 +138,12 @@ void exchange::on_closed(std::function<void(const failure&)> callback) {
   {
     const std::lock_guard lock{mutex_};
     if (!is_gone_) {
-      on_closed_ = std::move(callback);
+      on_closed_.swap(callback);
       return;
     }
     reason = reason_;
   }
-  if (reason) callback(*reason);
+  if (reason && callback) callback(*reason);
 }
 
 size_t exchange::pending_bytes() const {
@@ -208,7 +211,7 @@ exchange::collected exchange::collect(std::vector<out_piece>& out) {
 }
 
 void exchange::sent(size_t payload) {
-  std::function<void()> drained;
+  std::shared_ptr<std::function<void()>> drained;
   {
     const std::lock_guard lock{mutex_};
     pending_ -= payload;
@@ -216,11 +219,11 @@ void exchange::sent(size_t payload) {
     wants_drain_ = false;
     drained = on_drain_;
   }
-  if (drained) drained();
+  if (drained) (*drained)();
 }
 
 void exchange::complete() {
-  std::function<void()> drained;
+  std::shared_ptr<std::function<void()>> drained;
   std::function<void(const failure&)> closed;
   {
     const std::lock_guard lock{mutex_};
@@ -233,7 +236,7 @@ void exchange::complete() {
 }
 
 void exchange::close(const failure& why) {
-  std::function<void()> drained;
+  std::shared_ptr<std::function<void()>> drained;
   std::function<void(const failure&)> closed;
   {
     const std::lock_guard lock{mutex_};

@@ -112,7 +112,7 @@ private:
   size_t pending_ = 0;  ///< the same and what the socket has not taken yet
   bool end_written_ = false;
   std::optional<failure> reason_;
-  std::function<void()> on_drain_;
+  std::shared_ptr<std::function<void()>> on_drain_;  ///< shared: called outside the mutex
   std::function<void(const failure&)> on_closed_;
 };
 

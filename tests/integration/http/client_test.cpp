@@ -1,7 +1,7 @@
 #include "runtime/http/client.hpp"
 
 #include "runtime/http/sse.hpp"
-#include "site.hpp"
+#include "tests/integration/http/site.hpp"
 
 #include <doctest/doctest.h>
 

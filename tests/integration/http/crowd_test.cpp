@@ -1,4 +1,4 @@
-#include "site.hpp"
+#include "tests/integration/http/site.hpp"
 #include "tests/support/rng.hpp"
 
 #include <doctest/doctest.h>
