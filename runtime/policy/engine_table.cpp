@@ -59,7 +59,7 @@ result<engine_key> engine_table::choose(const route_policy& policy,
     keys.push_back(key);
   }
   if (views.empty())
-    return failure{error_code::not_found, "no engine of this role is in the cluster"};
+    return failure{error_code::no_capacity, "no engine of this role is in the cluster"};
   const auto index = policy.choose(views, what);
   if (!index) return index.error();
   return keys[*index];

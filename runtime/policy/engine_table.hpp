@@ -53,7 +53,8 @@ public:
   void apply(const engine_key& engine, const load_report& report, time_point now);
   void placed(const engine_key& engine, const route_request& what, time_point now);
 
-  /// Asks `policy` over all engines but `exclude`. `not_found` if there is none at all.
+  /// Asks `policy` over all engines but `exclude`. `no_capacity` if none can take it, or there is
+  /// none.
   [[nodiscard]] result<engine_key> choose(const route_policy& policy,
                                           const route_request& what,
                                           std::span<const engine_key> exclude,

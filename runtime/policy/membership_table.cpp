@@ -61,6 +61,7 @@ void membership_table::link_down(const node_id& id, time_point now) {
   if (p.record.state != member_state::left) p.record.state = member_state::dead;
   if (p.record.state == member_state::left) agreed_.erase(id);  // left on purpose: not missed
   p.record.services.clear();
+  p.record.version = 0;                     // whatever it says about itself when it is back is news
   addresses_[p.record.address].next = now;  // try again at once: it may be a short partition
   ++changes_;
 }

@@ -36,7 +36,7 @@ enum class end_reason : uint8_t { stop, length, stop_string, cancelled, failed }
 struct request_limits {
   uint32_t reroutes = 2;                       ///< FT-3
   std::chrono::milliseconds route_retry{100};  ///< between two questions to a balancer
-  std::chrono::milliseconds route_wait{5000};  ///< for an engine, per leg
+  std::chrono::milliseconds route_wait{3000};  ///< for an engine, per leg
   uint32_t credit_window = 512;                ///< outputs an engine may be ahead of the client
 };
 

@@ -75,6 +75,21 @@ TEST_SUITE("runtime/policy") {
     CHECK(a.majority());
   }
 
+  TEST_CASE("a node that comes back after a cut brings its services again") {
+    auto a = table_of(1, 10);
+    link(a, 2, 5);
+    auto offering = record(2, 5);
+    offering.version = 7;
+    offering.services = {{"decode", {0, 2}, 1030, 1, "m"}};
+    a.apply({0, 2}, {offering}, 1ms);
+    CHECK(a.members()[1].services.size() == 1);
+    a.link_down({0, 2}, 2ms);
+    CHECK(a.members()[1].services.empty());
+    link(a, 2, 5);
+    a.apply({0, 2}, {offering}, 3ms);
+    CHECK(a.members()[1].services.size() == 1);
+  }
+
   TEST_CASE("a restart on the same address replaces the older life") {
     auto a = table_of(1, 10);
     link(a, 2, 5);

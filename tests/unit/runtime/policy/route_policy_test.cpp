@@ -74,7 +74,7 @@ TEST_SUITE("runtime/policy") {
   TEST_CASE("a silent engine gets nothing, an old report changes nothing") {
     engine_table table{{}};
     const auto policy = make_least_work_prefill();
-    CHECK(table.choose(*policy, {1, 1}, {}, 0ms).error().code == error_code::not_found);
+    CHECK(table.choose(*policy, {1, 1}, {}, 0ms).error().code == error_code::no_capacity);
     table.add(key(1));
     CHECK(table.choose(*policy, {1, 1}, {}, 0ms).error().code == error_code::no_capacity);
     table.apply(key(1), idle_report(5), 0ms);
@@ -86,7 +86,7 @@ TEST_SUITE("runtime/policy") {
     table.apply(key(1), full, 3001ms);
     CHECK(table.choose(*policy, {1, 1}, {}, 3002ms));
     const std::vector exclude{key(1)};
-    CHECK(table.choose(*policy, {1, 1}, exclude, 3002ms).error().code == error_code::not_found);
+    CHECK(table.choose(*policy, {1, 1}, exclude, 3002ms).error().code == error_code::no_capacity);
   }
 
   TEST_CASE("the choice does not depend on the order in which engines became known") {

@@ -125,9 +125,9 @@ TEST_SUITE("runtime/schedule") {
     book.apply(m.refused(m.leg(), {error_code::no_capacity, ""}, 1s));
     CHECK(m.state() == request_state::routing_prefill);
     CHECK(m.reroutes() == 0);
-    book.apply(m.route_failed(engine_role::prefill, {error_code::no_capacity, ""}, 4999ms));
+    book.apply(m.route_failed(engine_role::prefill, {error_code::no_capacity, ""}, 2999ms));
     CHECK(book.ended == 0);
-    book.apply(m.route_failed(engine_role::prefill, {error_code::no_capacity, ""}, 5000ms));
+    book.apply(m.route_failed(engine_role::prefill, {error_code::no_capacity, ""}, 3000ms));
     CHECK(book.why.code == error_code::no_capacity);
 
     ledger other;
