@@ -1,0 +1,21 @@
+#include "actors/edge/codec.hpp"
+
+namespace deepinfer {
+
+codec_actor::behavior_type codec(codec_actor::stateful_pointer<codec_state> self,
+                                 const std::shared_ptr<const protocol_codec>& protocol,
+                                 const remote_hub& hub) {
+  self->state.card = actor_card{"codec", hub};
+  return {
+      [self, protocol](const encode_job& job) {
+        auto prepared = protocol->prepare(*job.request, job.context);
+        self->state.card.count(prepared ? "encoded" : "refused");
+        if (!prepared) return encode_answer{nullptr, prepared.error()};
+        self->state.card.count("tokens", static_cast<int64_t>((*prepared)->tokens.size()));
+        return encode_answer{*prepared, {}};
+      },
+      [self](const wire::msg<wire::Inspect>&) { return self->state.card.info(*self, "idle"); },
+  };
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "actors/edge/protocol.hpp"
+#include "actors/messages/codec.hpp"
+
+#include <caf/stateful_actor.hpp>
+
+#include <memory>
+
+namespace deepinfer {
+
+struct codec_state {
+  actor_card card;
+};
+
+/// Converts request bodies into tokens. The handler takes as long as its prompt is long, so codecs
+/// are spawned detached in service.
+codec_actor::behavior_type codec(codec_actor::stateful_pointer<codec_state> self,
+                                 const std::shared_ptr<const protocol_codec>& protocol,
+                                 const remote_hub& hub);
+
+}  // namespace deepinfer

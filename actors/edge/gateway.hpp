@@ -1,0 +1,79 @@
+#pragma once
+
+#include "actors/edge/request.hpp"
+#include "actors/messages/request.hpp"
+#include "runtime/base/rng.hpp"
+
+#include <caf/response_promise.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace deepinfer {
+
+/// Section `[gateway]`.
+struct gateway_config {
+  uint32_t max_open_requests = 1024;
+  uint32_t codecs = 1;
+
+  template <class V>
+  void describe(V& v) {
+    v.field("max_open_requests", max_open_requests, between(1, 1000000),
+            "Requests served at once; over: 503.");
+    v.field("codecs", codecs, between(1, 64), "Codec actors, each with a thread of its own.");
+  }
+};
+
+struct gateway_setup {
+  gateway_config config;
+  request_config requests;
+  std::string model;
+  remote_hub* hub = nullptr;
+  node_id node;
+  std::shared_ptr<const protocol_codec> protocol;
+  std::vector<codec_actor> codecs;
+  std::shared_ptr<request_metrics> metrics;
+  std::function<std::chrono::seconds()> unix_time;
+  uint64_t seed = 0;  ///< of request ids and default sampling seeds
+  uint64_t low_water_bytes = 256 << 10;
+  /// Tells the console about a request; may be empty.
+  std::function<void(const request_actor&)> track;
+};
+
+struct gateway_state {
+  gateway_state() : random(0) {}
+
+  actor_card card;
+  gateway_setup setup;
+  rng random;
+  std::shared_ptr<request_setup> requests;
+  std::map<caf::actor_addr, request_actor> open;
+  std::map<std::string, uint32_t> accepting;  ///< engines by role
+  bool has_majority = true;
+  bool draining = false;
+  uint64_t next_codec = 0;
+  caf::typed_response_promise<wire::msg<wire::Ack>> drained;
+};
+
+/// The two balancers of this gateway, spawned before it but told to it afterwards, since they
+/// report to it.
+struct use_balancers {
+  balancer_actor prefill;
+  balancer_actor decode;
+};
+
+using gateway_impl_actor = gateway_actor::extend<caf::reacts_to<use_balancers>>;
+
+/// Admission and routes of the public listener. Everything about one request is in its own actor.
+gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<gateway_state> self,
+                                          const gateway_setup& setup);
+
+}  // namespace deepinfer
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::use_balancers)

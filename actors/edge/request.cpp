@@ -1,0 +1,81 @@
+#include "actors/edge/request.hpp"
+
+#include "actors/edge/request_core.hpp"
+
+#include <string>
+
+namespace deepinfer {
+namespace {
+
+using self_ptr = request_actor::stateful_pointer<request_state_data>;
+
+std::string describe(const request_state_data& state) {
+  if (!state.machine) return "encoding";
+  return std::string{to_string(state.machine->state())} + ", leg " +
+         std::to_string(static_cast<uint32_t>(state.machine->leg())) + ", " +
+         std::to_string(state.emitted.size()) + " tokens out, " +
+         std::to_string(state.exchange->tokens.size()) + " in";
+}
+
+// The callbacks run on the listener's thread; they hold the actor only weakly, since the responder
+// that holds them is itself held by the actor.
+void watch_client(self_ptr self) {
+  const caf::weak_actor_ptr me{self->ctrl()};
+  auto& responder = *self->state.client.responder;
+  responder.on_drain([me] {
+    if (const auto strong = me.lock())
+      caf::anon_send(caf::actor_cast<request_actor>(strong), client_drained{});
+  });
+  responder.on_closed([me](const failure& why) {
+    if (const auto strong = me.lock())
+      caf::anon_send(caf::actor_cast<request_actor>(strong), client_gone{why});
+  });
+}
+
+void end(self_ptr self, schedule::end_reason reason, const failure& why) {
+  if (self->state.machine && !self->state.finishing)
+    return request_core{self}.apply(self->state.machine->stop(reason, why));
+  self->state.client.responder.reset();
+  self->quit();
+}
+
+}  // namespace
+
+request_actor::behavior_type request(request_actor::stateful_pointer<request_state_data> self,
+                                     const std::shared_ptr<const request_setup>& setup,
+                                     const http_exchange& client,
+                                     const exchange_context& context) {
+  request_state_data& state = self->state;
+  state.setup = setup;
+  state.id = context.id;
+  state.context = context;
+  state.client = client;
+  state.card = actor_card{"request", *setup->hub};
+  if (const auto ref = setup->hub->export_actor(leg_sink_actor{self})) state.sink_ref = *ref;
+  self->set_down_handler(
+      [self](const caf::down_msg& down) { request_core{self}.down(down.source); });
+  watch_client(self);
+  request_core{self}.start();
+  self->delayed_send(
+      self, std::min<std::chrono::milliseconds>(setup->config.ping, std::chrono::seconds(1)),
+      request_tick{});
+  return {
+      [self](const wire::msg<wire::SequenceReady>& msg) { request_core{self}.ready(msg); },
+      [self](const wire::msg<wire::Tokens>& msg) { request_core{self}.tokens(msg.get()); },
+      [self](const client_gone& gone) { end(self, schedule::end_reason::cancelled, gone.why); },
+      [self](const client_drained&) { request_core{self}.drained(); },
+      [self](const route_again& again) {
+        const auto wanted = again.what.role == schedule::engine_role::prefill
+                                ? schedule::request_state::routing_prefill
+                                : schedule::request_state::routing_decode;
+        if (self->state.machine->state() == wanted) request_core{self}.ask(again.what);
+      },
+      [self](const request_tick&) { request_core{self}.tick(); },
+      [self](const stop_request& stop) { end(self, schedule::end_reason::failed, stop.why); },
+      [self](const wire::msg<wire::Inspect>&) {
+        return self->state.card.info(*self, describe(self->state));
+      },
+  };
+}
+
+}  // namespace deepinfer

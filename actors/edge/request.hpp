@@ -1,0 +1,101 @@
+#pragma once
+
+#include "actors/edge/protocol.hpp"
+#include "actors/messages/request.hpp"
+#include "actors/remote/remote_hub.hpp"
+#include "runtime/base/config.hpp"
+#include "runtime/base/metrics.hpp"
+
+#include <caf/stateful_actor.hpp>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace deepinfer {
+
+/// Section `[request]`.
+struct request_config {
+  schedule::request_limits limits;
+  std::chrono::milliseconds time_limit{600000};
+  std::chrono::milliseconds ping{5000};
+  std::chrono::milliseconds codec_within{60000};
+  std::chrono::milliseconds route_within{2000};
+  std::chrono::milliseconds accept_within{5000};
+  std::chrono::milliseconds hand_over_within{15000};
+
+  template <class V>
+  void describe(V& v) {
+    v.field("reroutes", limits.reroutes, between(0, 16),
+            "How often a request may start again on another engine.");
+    v.field("route_retry", limits.route_retry, between(1, 60000),
+            "Pause between two questions for an engine.");
+    v.field("route_wait", limits.route_wait, between(0, 600000),
+            "How long a request waits for an engine.");
+    v.field("credit_window", limits.credit_window, between(1, 65536),
+            "Output tokens an engine may be ahead of the client.");
+    v.field("time_limit", time_limit, between(100, 86400000), "Longest life of a request.");
+    v.field("ping", ping, between(10, 600000),
+            "Quiet time after which a waiting stream gets a comment.");
+    v.field("codec_within", codec_within, between(10, 600000),
+            "Longest time to tokenize a prompt.");
+    v.field("route_within", route_within, between(10, 60000), "Longest time a balancer may take.");
+    v.field("accept_within", accept_within, between(10, 60000),
+            "Longest time a prefill engine may take to accept.");
+    v.field("hand_over_within", hand_over_within, between(10, 600000),
+            "Longest time a decode engine may take to pull a sequence.");
+  }
+};
+
+/// What operators want to know of all requests together; thread-safe.
+struct request_metrics {
+  histogram* first_token_seconds = nullptr;
+  histogram* between_tokens_seconds = nullptr;
+  histogram* whole_seconds = nullptr;
+};
+
+/// Shared by all requests of a gateway; outlives them.
+struct request_setup {
+  request_config config;
+  std::string model;  ///< name that engines know it by
+  remote_hub* hub = nullptr;
+  node_id node;
+  codec_actor codec;
+  balancer_actor prefill_balancer;
+  balancer_actor decode_balancer;
+  uint64_t low_water_bytes = 256 << 10;
+  std::shared_ptr<request_metrics> metrics;  ///< may be null
+};
+
+struct request_state_data {
+  actor_card card;
+  std::shared_ptr<const request_setup> setup;
+  request_id id;
+  exchange_context context;
+  http_exchange client;
+  std::shared_ptr<prepared_exchange> exchange;
+  std::optional<schedule::request_machine> machine;
+  std::map<schedule::engine_key, engine_actor> engines;  ///< that this request has talked to
+  wire::msg<wire::SequenceReady> sequence;               ///< under lease on a prefill engine
+  actor_ref sink_ref;
+  std::vector<int32_t> emitted;  ///< all outputs so far; a new leg gets them as input
+  bool begun = false;            ///< the stream's head is out
+  bool stop_matched = false;     ///< a stop string ended the answer
+  bool ended = false;
+  bool finishing = false;  ///< over, but the connection has not taken the end yet
+  std::string unsent;      ///< refused by a full connection
+  uint32_t undrained = 0;  ///< tokens whose bytes wait in the connection
+  std::chrono::nanoseconds started{};
+  std::chrono::nanoseconds last_bytes{};
+  std::chrono::nanoseconds last_token{};
+};
+
+/// Owns one request until its last byte: legs, retries, deadline, cancel, token numbering.
+request_actor::behavior_type request(request_actor::stateful_pointer<request_state_data> self,
+                                     const std::shared_ptr<const request_setup>& setup,
+                                     const http_exchange& client,
+                                     const exchange_context& context);
+
+}  // namespace deepinfer

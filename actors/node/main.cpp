@@ -1,0 +1,24 @@
+#include "actors/node/commands.hpp"
+#include "runtime/net/fabric/fabric_transport.hpp"
+
+int main(int argc, char** argv) {
+  // First of all, before any thread: libraries that were linked in have changed the handlers.
+  deepinfer::net::restore_signal_defaults();
+  int exit_code = deepinfer::exit_done;
+  CLI::App app{"Serves models of the DeepSeek-V4.1 family on a cluster of actor nodes.",
+               "deepinfer"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", DEEPINFER_VERSION);
+  deepinfer::add_node_command(app, exit_code);
+  deepinfer::add_chat_command(app, exit_code);
+  deepinfer::add_generate_command(app, exit_code);
+  deepinfer::add_console_command(app, exit_code);
+  deepinfer::add_bench_command(app, exit_code);
+  deepinfer::add_model_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {  // the library's way of saying "help" and "wrong usage"
+    return app.exit(error) == 0 ? deepinfer::exit_done : deepinfer::exit_usage;
+  }
+  return exit_code;
+}

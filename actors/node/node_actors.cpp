@@ -1,0 +1,196 @@
+#include "actors/node/node_actors.hpp"
+
+#include "actors/edge/codec.hpp"
+#include "actors/serve/batch.hpp"
+
+#include <caf/send.hpp>
+
+#include <array>
+#include <utility>
+
+namespace deepinfer {
+namespace {
+
+constexpr std::array<std::pair<node_role, std::string_view>, 4> role_names{{
+    {node_role::gateway, "gateway"},
+    {node_role::prefill, "prefill"},
+    {node_role::decode, "decode"},
+    {node_role::controller, "controller"},
+}};
+
+result<node_role> parse_role(std::string_view name) {
+  for (const auto& [role, text] : role_names)
+    if (text == name) return role;
+  if (name == "vision" || name == "kvstore")
+    return failure{error_code::unsupported,
+                   "the role " + std::string{name} + " is not in this release"};
+  return failure{error_code::invalid_argument,
+                 "unknown role '" + std::string{name} +
+                     "'; roles are gateway, prefill, decode, controller, or all"};
+}
+
+/// One node's actors while they are being made.
+class spawner {
+public:
+  spawner(caf::actor_system& system, const node_plan& plan) : system_(system), plan_(plan) {}
+
+  result<node_actors> run() {
+    spawn_control();
+    if (has(node_role::prefill))
+      if (const auto ok = spawn_engine(schedule::engine_role::prefill); !ok) return ok.error();
+    if (has(node_role::decode))
+      if (const auto ok = spawn_engine(schedule::engine_role::decode); !ok) return ok.error();
+    if (has(node_role::gateway)) spawn_gateway();
+    if (const auto ok =
+            plan_.hub->publish(membership_actor_number, membership_actor{made_.membership});
+        !ok)
+      return ok.error();
+    if (const auto ok = plan_.hub->publish(console_actor_number, console_actor{made_.console}); !ok)
+      return ok.error();
+    return std::move(made_);
+  }
+
+private:
+  [[nodiscard]] bool has(node_role role) const { return plan_.roles.contains(role); }
+  [[nodiscard]] bool service() const { return plan_.threads == threading::service; }
+
+  template <class Handle>
+  void track(std::string kind, const Handle& handle) {
+    caf::anon_send(made_.console, track_actor{std::move(kind), handle});
+  }
+
+  template <class Handle>
+  void keep(std::string kind, const Handle& handle) {
+    track(std::move(kind), handle);
+    made_.essential.push_back(caf::actor_cast<caf::actor>(handle));
+  }
+
+  void spawn_control() {
+    made_.console = system_.spawn(
+        console, console_setup{plan_.settings.console, plan_.hub, plan_.self.id, plan_.recent_log});
+    made_.essential.push_back(caf::actor_cast<caf::actor>(made_.console));
+    membership_setup setup;
+    setup.config = plan_.settings.membership;
+    setup.cluster = plan_.cluster;
+    setup.self = plan_.self;
+    setup.seeds = plan_.seeds;
+    setup.registries = plan_.registries;
+    setup.hub = plan_.hub;
+    setup.transport = plan_.transport;
+    made_.membership = system_.spawn(membership, setup);
+    keep("membership", made_.membership);
+    caf::anon_send(made_.membership, watch_members{made_.console});
+  }
+
+  void offer(const std::string& kind, const result<actor_ref>& ref) {
+    if (!ref) return;
+    caf::anon_send(made_.membership,
+                   offer_service{{kind, ref->node, ref->actor, ref->interface, plan_.model_name}});
+  }
+
+  result<void> spawn_engine(schedule::engine_role role) {
+    const bool prefill = role == schedule::engine_role::prefill;
+    engine_setup setup;
+    setup.role = role;
+    setup.config = prefill ? plan_.settings.prefill : plan_.settings.decode;
+    setup.model = plan_.make_model();
+    if (!setup.model) return failure{error_code::internal, "no model for an engine"};
+    setup.hub = plan_.hub;
+    setup.transport = plan_.transport;
+    setup.spawn_batch = [system = &system_, in_service = service(), console = made_.console](
+                            const batch_config& config, const step_sink_actor& engine) {
+      const batch_actor made = in_service ? system->spawn<caf::detached>(batch, config, engine)
+                                          : system->spawn(batch, config, engine);
+      caf::anon_send(console, track_actor{"batch", made});
+      return made;
+    };
+    const engine_impl_actor made = system_.spawn(engine, setup);
+    const std::string name{prefill ? "prefill" : "decode"};
+    keep(name, made);
+    offer(name, plan_.hub->export_actor(engine_actor{made}));
+    made_.engines.push_back(made);
+    return {};
+  }
+
+  balancer_actor spawn_balancer(const std::string& role,
+                                std::shared_ptr<const policy::route_policy> policy) {
+    balancer_setup setup;
+    setup.role = role;
+    setup.config = plan_.settings.balancer;
+    setup.policy = std::move(policy);
+    setup.hub = plan_.hub;
+    setup.gateway = made_.gateway;
+    const balancer_impl_actor made = system_.spawn(balancer, setup);
+    keep(role + "_balancer", made);
+    caf::anon_send(made_.membership, watch_members{made});
+    return made;
+  }
+
+  void spawn_gateway() {
+    gateway_setup setup;
+    setup.config = plan_.settings.gateway;
+    setup.requests = plan_.settings.request;
+    setup.model = plan_.model_name;
+    setup.hub = plan_.hub;
+    setup.node = plan_.self.id;
+    setup.protocol = plan_.protocol;
+    setup.metrics = plan_.metrics;
+    setup.unix_time = plan_.unix_time;
+    setup.seed = plan_.seed;
+    setup.low_water_bytes = plan_.low_water_bytes;
+    setup.track = [console = made_.console](const request_actor& made) {
+      caf::anon_send(console, track_actor{"request", made});
+    };
+    for (uint32_t i = 0; i < plan_.settings.gateway.codecs; ++i) {
+      const codec_actor made =
+          service() ? system_.spawn<caf::detached>(codec, plan_.protocol, std::cref(*plan_.hub))
+                    : system_.spawn(codec, plan_.protocol, std::cref(*plan_.hub));
+      keep("codec", made);
+      setup.codecs.push_back(made);
+    }
+    made_.gateway = system_.spawn(gateway, setup);
+    keep("gateway", made_.gateway);
+    const auto& cost = plan_.settings.balancer;
+    const auto prefill = spawn_balancer("prefill", policy::make_least_work_prefill());
+    const auto decode = spawn_balancer(
+        "decode", policy::make_least_work_decode(
+                      {cost.decode_cost_per_sequence, cost.decode_cost_per_context_token}));
+    caf::anon_send(made_.gateway, use_balancers{prefill, decode});
+    caf::anon_send(made_.membership, watch_members{made_.gateway});
+    offer("gateway", plan_.hub->export_actor(gateway_actor{made_.gateway}));
+  }
+
+  caf::actor_system& system_;
+  const node_plan& plan_;
+  node_actors made_;
+};
+
+}  // namespace
+
+std::string_view to_string(node_role role) {
+  for (const auto& [known, text] : role_names)
+    if (known == role) return text;
+  return "?";
+}
+
+result<std::set<node_role>> parse_roles(std::string_view text) {
+  std::set<node_role> roles;
+  if (text == "all") {
+    for (const auto& [role, name] : role_names) roles.insert(role);
+    return roles;
+  }
+  while (true) {
+    const size_t comma = text.find(',');
+    const auto role = parse_role(text.substr(0, comma));
+    if (!role) return role.error();
+    roles.insert(*role);
+    if (comma == std::string_view::npos) return roles;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+result<node_actors> spawn_node_actors(caf::actor_system& system, const node_plan& plan) {
+  return spawner{system, plan}.run();
+}
+
+}  // namespace deepinfer

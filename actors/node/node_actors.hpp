@@ -1,0 +1,84 @@
+#pragma once
+
+#include "actors/console/console.hpp"
+#include "actors/control/balancer.hpp"
+#include "actors/control/membership.hpp"
+#include "actors/edge/gateway.hpp"
+#include "actors/serve/engine.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/model/step_model.hpp"
+
+#include <caf/actor_system.hpp>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace deepinfer {
+
+enum class node_role : uint8_t { gateway, prefill, decode, controller };
+[[nodiscard]] std::string_view to_string(node_role role);
+/// "all", or names separated by commas; `invalid_argument` names the wrong one, `unsupported` a
+/// role that this release does not have.
+[[nodiscard]] result<std::set<node_role>> parse_roles(std::string_view text);
+
+/// Settings of the actors of a node, one struct per component.
+struct node_settings {
+  membership_actor_config membership;
+  balancer_config balancer;
+  engine_config prefill;
+  engine_config decode;
+  gateway_config gateway;
+  request_config request;
+  console_config console;
+};
+
+/// How actors get their threads: in service the ones that compute or block have one each; in
+/// simulation all run on the testing scheduler, so that a seed replays exactly.
+enum class threading : uint8_t { service, simulation };
+
+struct node_plan {
+  node_settings settings;
+  std::set<node_role> roles;
+  std::string cluster;
+  policy::member_record self;
+  std::vector<std::string> seeds;
+  std::vector<std::shared_ptr<net::registry>> registries;
+  remote_hub* hub = nullptr;
+  net::transport* transport = nullptr;
+  /// One model per engine of this node: engines compute side by side. Called for engine roles only.
+  std::function<std::shared_ptr<model::step_model>()> make_model;
+  std::string model_name;
+  std::shared_ptr<const protocol_codec> protocol;  ///< for the gateway role
+  std::shared_ptr<request_metrics> metrics;        ///< may be null
+  std::function<std::chrono::seconds()> unix_time;
+  std::function<std::vector<std::string>()> recent_log;
+  uint64_t seed = 0;
+  uint64_t low_water_bytes = 256 << 10;
+  threading threads = threading::service;
+};
+
+struct node_actors {
+  membership_impl_actor membership;
+  console_impl_actor console;
+  gateway_impl_actor gateway;  ///< null without the role
+  std::vector<engine_impl_actor> engines;
+  /// Actors whose unexpected end makes the process useless; the node ends with them.
+  std::vector<caf::actor> essential;
+};
+
+/// Spawns what the roles need and connects it; publishes membership and console.
+///
+/// | actor | watched by | when it ends |
+/// |---|---|---|
+/// | membership, console, gateway, balancers, codecs, engines | node | the process ends with exit
+/// code 1 | | batch | linked to its engine | both end | | request | gateway, console | its place is
+/// free again | | request's receiver side | the engines that run it | the sequence is dropped | |
+/// engine | requests on it, balancers by the member table | they are routed anew | | a subscriber
+/// of load reports | engine | gets no more reports |
+[[nodiscard]] result<node_actors> spawn_node_actors(caf::actor_system& system,
+                                                    const node_plan& plan);
+
+}  // namespace deepinfer

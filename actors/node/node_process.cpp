@@ -1,0 +1,334 @@
+#include "actors/node/node_process.hpp"
+
+#include "actors/console/console_http.hpp"
+#include "actors/edge/chat_protocol.hpp"
+#include "actors/messages/errors.hpp"
+#include "actors/node/node.hpp"
+#include "actors/node/peer_events.hpp"
+#include "actors/node/process_metrics.hpp"
+#include "runtime/model/v41_model.hpp"
+#include "runtime/net/fabric/fabric_transport.hpp"
+#include "runtime/net/local_registry.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <sys/random.h>
+
+#include <filesystem>
+#include <mutex>
+#include <utility>
+
+namespace deepinfer {
+namespace {
+
+uint64_t random_word() {
+  uint64_t word = 0;
+  while (::getrandom(&word, sizeof word, 0) != sizeof word) {
+  }
+  return word;
+}
+
+std::chrono::nanoseconds steady_now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+std::chrono::seconds unix_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+}
+
+uint64_t epoch_now() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
+}
+
+std::string join_text(const std::vector<std::string>& items, std::string_view separator) {
+  std::string text;
+  for (const auto& item : items) text.append(text.empty() ? "" : separator).append(item);
+  return text;
+}
+
+struct system_config : caf::actor_system_config {
+  explicit system_config(uint32_t threads) {
+    // The default policy steals and polls; this one sleeps on a condition variable.
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", static_cast<size_t>(threads));
+    register_failure_category(*this);
+  }
+};
+
+class running_node final : public node_process {
+public:
+  running_node(const process_config& config, std::function<void()> on_loss)
+      : config_(config), on_loss_(std::move(on_loss)), caf_config_(config.node.threads) {}
+
+  ~running_node() override { stop(); }
+
+  result<void> open();
+  void stop() override;
+  bool lost() const override { return lost_; }
+  const node_endpoints& endpoints() const override { return endpoints_; }
+
+private:
+  result<void> open_log();
+  result<void> load_model();
+  result<void> open_fabric();
+  result<void> open_registries();
+  result<void> spawn();
+  result<void> open_listeners();
+  result<void> write_endpoints();
+  node_plan plan();
+  void log(std::string_view event, std::initializer_list<log_field> fields) {
+    log_->info(event, fields);
+  }
+
+  const process_config& config_;
+  std::function<void()> on_loss_;
+  std::atomic<bool> lost_{false};
+  bool stopped_ = false;
+  std::set<node_role> roles_;
+  node_id id_{random_word(), random_word()};
+  uint64_t epoch_ = epoch_now();
+  std::string model_name_;
+  std::shared_ptr<process_log> log_;
+  std::shared_ptr<process_metrics> metrics_;
+  std::shared_ptr<const text::tokenizer> tokenizer_;
+  std::vector<std::shared_ptr<model::step_model>> models_;
+  uint32_t context_limit_ = 0;
+  std::vector<std::shared_ptr<net::registry>> registries_;
+  system_config caf_config_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<net::transport> transport_;
+  std::unique_ptr<remote_hub> hub_;
+  std::shared_ptr<peer_events> events_ = std::make_shared<peer_events>();
+  node_actors actors_;
+  node_actor node_;
+  std::unique_ptr<http_server> gateway_http_;
+  std::unique_ptr<http_server> console_http_;
+  node_endpoints endpoints_;
+  std::unique_ptr<endpoints_file> endpoints_file_;
+};
+
+result<void> running_node::open() {
+  for (const auto step :
+       {&running_node::open_log, &running_node::load_model, &running_node::open_fabric,
+        &running_node::open_registries, &running_node::spawn, &running_node::open_listeners,
+        &running_node::write_endpoints})
+    if (auto done = (this->*step)(); !done) return done;
+  log("node.started", {{"node", to_string(id_)},
+                       {"cluster", config_.node.cluster},
+                       {"roles", join_text(config_.node.roles, ",")},
+                       {"fabric", transport_->address()},
+                       {"http", endpoints_.http},
+                       {"console", endpoints_.console}});
+  return {};
+}
+
+result<void> running_node::open_log() {
+  auto roles = parse_roles(join_text(config_.node.roles, ","));
+  if (!roles) return roles.error();
+  roles_ = *std::move(roles);
+  auto sink = make_process_log(config_.log, [] {
+    return std::chrono::time_point_cast<std::chrono::milliseconds>(
+        std::chrono::system_clock::now());
+  });
+  if (!sink) return sink.error();
+  log_ = *sink;
+  return {};
+}
+
+// Both engines of a node compute side by side, each with a model object of its own.
+result<void> running_node::load_model() {
+  const bool computes = roles_.contains(node_role::prefill) || roles_.contains(node_role::decode);
+  const bool talks = roles_.contains(node_role::gateway);
+  if (!computes && !talks) return {};
+  const std::filesystem::path dir = std::filesystem::path{config_.node.model}.lexically_normal();
+  if (config_.node.model.empty())
+    return failure{error_code::invalid_argument, "no model: name a checkpoint folder with --model"};
+  model_name_ = config_.node.served_name;
+  if (model_name_.empty())
+    model_name_ = (dir.has_filename() ? dir : dir.parent_path()).filename().string();
+  model::v41_options options;
+  options.name = model_name_;
+  options.level =
+      config_.node.level == "L1" ? model::conformance_level::L1 : model::conformance_level::L0;
+  options.context_limit = config_.node.context_limit;
+  const auto begun = steady_now();
+  for (const auto role : {node_role::prefill, node_role::decode}) {
+    if (!roles_.contains(role)) continue;
+    auto made = model::make_v41_model(dir, options);
+    if (!made) return made.error();
+    models_.push_back(*std::move(made));
+  }
+  if (talks) {
+    auto facts = model::read_model_info(dir, options);
+    if (!facts) return facts.error();
+    context_limit_ = facts->context_limit;
+    auto tokenizer = text::load_tokenizer(dir / "tokenizer.json");
+    if (!tokenizer) return tokenizer.error();
+    if (const auto usable = recipe::check_tokenizer(**tokenizer); !usable) return usable.error();
+    tokenizer_ = *std::move(tokenizer);
+  }
+  log("model.loaded",
+      {{"model", model_name_},
+       {"engines", models_.size()},
+       {"took", std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - begun)}});
+  return {};
+}
+
+result<void> running_node::open_fabric() {
+  system_ = std::make_unique<caf::actor_system>(caf_config_);
+  net::fabric_config fabric = config_.fabric;
+  fabric.node = id_;
+  fabric.epoch = epoch_;
+  fabric.cluster = config_.node.cluster;
+  fabric.secret = config_.node.secret;
+  net::choose_provider(fabric.provider.c_str());
+  auto transport = net::make_fabric_transport(fabric);
+  if (!transport) return transport.error();
+  transport_ = *std::move(transport);
+  hub_ = std::make_unique<remote_hub>(*system_, *transport_, remote_options{}, steady_now);
+  hub_->subscribe(events_->subscription(log_));
+  return {};
+}
+
+result<void> running_node::open_registries() {
+  auto local = net::make_local_registry({runtime_directory(), config_.node.cluster});
+  if (!local) return local.error();
+  registries_.push_back(*std::move(local));
+  if (!config_.node.multicast) return {};
+  net::multicast_config multicast = config_.multicast;
+  multicast.cluster = config_.node.cluster;
+  multicast.secret = config_.node.secret;
+  auto lan = net::make_multicast_registry(multicast);
+  if (!lan) return lan.error();
+  registries_.push_back(*std::move(lan));
+  return {};
+}
+
+node_plan running_node::plan() {
+  node_plan plan;
+  plan.settings = config_.actors;
+  plan.roles = roles_;
+  plan.cluster = config_.node.cluster;
+  plan.self.id = id_;
+  plan.self.epoch = epoch_;
+  plan.self.address = plan.self.name = transport_->address();
+  for (const auto role : roles_) plan.self.roles.emplace_back(to_string(role));
+  plan.seeds = config_.node.join;
+  plan.registries = registries_;
+  plan.hub = hub_.get();
+  plan.transport = transport_.get();
+  plan.make_model = [this, next = size_t{0}]() mutable { return models_.at(next++); };
+  plan.model_name = model_name_;
+  plan.metrics = metrics_->requests();
+  plan.unix_time = unix_now;
+  plan.recent_log = [log = log_] { return log->tail(200); };
+  plan.seed = random_word();
+  plan.low_water_bytes = config_.http.low_water_bytes;
+  return plan;
+}
+
+result<void> running_node::spawn() {
+  if (const auto started = transport_->start(*hub_); !started) return started.error();
+  metrics_ = std::make_shared<process_metrics>(*transport_, *hub_);
+  node_plan what = plan();
+  if (tokenizer_) {
+    recipe::recipe_options options;
+    options.conversion.thinking_by_default = config_.recipe.thinking_by_default;
+    options.thinking_forces_temperature = config_.recipe.thinking_forces_temperature;
+    options.report_reasoning_tokens = config_.recipe.report_reasoning_tokens;
+    options.max_prompt_tokens = config_.recipe.max_prompt_tokens;
+    what.protocol = make_chat_protocol(tokenizer_, {model_name_, {}, context_limit_}, options);
+  }
+  auto made = spawn_node_actors(*system_, what);
+  if (!made) return made.error();
+  actors_ = *std::move(made);
+  node_actor_setup setup{hub_.get(), join_text(what.self.roles, ", "), actors_.essential,
+                         [this](const failure& why) {
+                           log_->error("node.lost", {{"why", to_string(why)}});
+                           lost_ = true;
+                           on_loss_();
+                         }};
+  node_ = system_->spawn(deepinfer::node, setup);
+  caf::anon_send(actors_.console, track_actor{"node", node_});
+  events_->deliver_to(actors_.membership);
+  return {};
+}
+
+result<void> running_node::open_listeners() {
+  auto console = make_http_server(
+      config_.console_http, make_console_handler({system_.get(), console_actor{actors_.console},
+                                                  metrics_->all(), std::chrono::seconds(5)}));
+  if (!console) return console.error();
+  console_http_ = *std::move(console);
+  metrics_->watch("console", *console_http_);
+  if (const auto ok = console_http_->start(); !ok) return ok.error();
+  endpoints_.console = console_http_->address();
+  if (!actors_.gateway) return {};
+  auto gateway = make_http_server(
+      config_.http, [gateway = actors_.gateway](std::shared_ptr<const http_request> request,
+                                                std::shared_ptr<http_responder> responder) {
+        caf::anon_send(gateway, http_exchange{std::move(request), std::move(responder)});
+      });
+  if (!gateway) return gateway.error();
+  gateway_http_ = *std::move(gateway);
+  metrics_->watch("gateway", *gateway_http_);
+  if (const auto ok = gateway_http_->start(); !ok) return ok.error();
+  endpoints_.http = gateway_http_->address();
+  return {};
+}
+
+result<void> running_node::write_endpoints() {
+  endpoints_.node = to_string(id_);
+  endpoints_.epoch = epoch_;
+  auto file = endpoints_file::write(runtime_directory(), config_.node.cluster, endpoints_);
+  if (!file) return file.error();
+  endpoints_file_ = std::make_unique<endpoints_file>(*std::move(file));
+  return {};
+}
+
+void running_node::stop() {
+  if (std::exchange(stopped_, true)) return;
+  endpoints_file_.reset();
+  if (system_) {
+    const caf::scoped_actor self{*system_};
+    if (actors_.membership && !lost_)
+      self->request(actors_.membership, std::chrono::seconds(1), leave_cluster{})
+          .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
+    if (actors_.gateway && !lost_)
+      self->request(actors_.gateway, config_.node.drain + std::chrono::seconds(2),
+                    drain_gateway{config_.node.drain})
+          .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
+  }
+  if (gateway_http_) gateway_http_->stop();
+  if (console_http_) console_http_->stop();
+  if (transport_) transport_->stop();
+  if (hub_) hub_->stop();
+  if (system_) {
+    for (const auto& actor : actors_.essential)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
+    node_ = nullptr;
+    actors_ = {};
+    gateway_http_.reset();
+    console_http_.reset();
+    system_.reset();
+  }
+  hub_.reset();
+  transport_.reset();
+  if (log_) log("node.stopped", {{"node", to_string(id_)}});
+}
+
+}  // namespace
+
+result<std::unique_ptr<node_process>> node_process::start(const process_config& config,
+                                                          std::function<void()> on_loss) {
+  auto made = std::make_unique<running_node>(config, std::move(on_loss));
+  if (const auto opened = made->open(); !opened) return opened.error();
+  return std::unique_ptr<node_process>{std::move(made)};
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,82 @@
+#include "actors/node/process_metrics.hpp"
+
+#include <utility>
+
+namespace deepinfer {
+
+process_metrics::process_metrics(const net::transport& transport, const remote_hub& hub) {
+  const auto bounds = exponential_bounds({0.001, 2, 20});
+  requests_->first_token_seconds =
+      &all_->make_histogram("deepinfer_request_first_token_seconds",
+                            "From the request to its first output token.", bounds);
+  requests_->between_tokens_seconds = &all_->make_histogram(
+      "deepinfer_request_between_tokens_seconds", "Between two output tokens.", bounds);
+  requests_->whole_seconds = &all_->make_histogram("deepinfer_request_seconds",
+                                                   "From the request to its last byte.", bounds);
+  const net::transport* t = &transport;
+  total("deepinfer_net_frames_sent_total", "Frames sent to peers.",
+        [t] { return static_cast<double>(t->stats().frames_sent); });
+  total("deepinfer_net_frames_received_total", "Frames received from peers.",
+        [t] { return static_cast<double>(t->stats().frames_received); });
+  total("deepinfer_net_bytes_sent_total", "Bytes of frames sent.",
+        [t] { return static_cast<double>(t->stats().bytes_sent); });
+  total("deepinfer_net_bytes_received_total", "Bytes of frames received.",
+        [t] { return static_cast<double>(t->stats().bytes_received); });
+  total("deepinfer_net_read_bytes_total", "Bytes read one-sided from peers.",
+        [t] { return static_cast<double>(t->stats().read_bytes); });
+  total("deepinfer_net_frames_corrupt_total", "Frames that ended a link.",
+        [t] { return static_cast<double>(t->stats().frames_corrupt); });
+  total("deepinfer_net_links_refused_total", "Links refused.",
+        [t] { return static_cast<double>(t->stats().links_refused); });
+  const remote_hub* h = &hub;
+  gauge("deepinfer_remote_peers", "Linked nodes.",
+        [h] { return static_cast<double>(h->stats().peers); });
+  gauge("deepinfer_remote_proxies", "Handles of actors of other nodes.",
+        [h] { return static_cast<double>(h->stats().proxies); });
+  gauge("deepinfer_remote_exports", "Actors whose handle was given away.",
+        [h] { return static_cast<double>(h->stats().exports); });
+  gauge("deepinfer_remote_pending_requests", "Requests to other nodes without an answer.",
+        [h] { return static_cast<double>(h->stats().pending); });
+  total("deepinfer_remote_bounced_total", "Requests answered with an error by the remote layer.",
+        [h] { return static_cast<double>(h->stats().bounced); });
+}
+
+void process_metrics::total(const std::string& name,
+                            const std::string& help,
+                            std::function<double()> read,
+                            const metric_labels& labels) {
+  watched_.push_back(all_->watch_counter(name, help, std::move(read), labels));
+}
+
+void process_metrics::gauge(const std::string& name,
+                            const std::string& help,
+                            std::function<double()> read,
+                            const metric_labels& labels) {
+  watched_.push_back(all_->watch_gauge(name, help, std::move(read), labels));
+}
+
+void process_metrics::watch(const std::string& listener, const http_server& server) {
+  const metric_labels where{{"listener", listener}};
+  const http_server* s = &server;
+  gauge(
+      "deepinfer_http_connections", "Open connections.",
+      [s] { return static_cast<double>(s->stats().open_connections); }, where);
+  gauge(
+      "deepinfer_http_open_answers", "Requests being answered.",
+      [s] { return static_cast<double>(s->stats().open_answers); }, where);
+  total(
+      "deepinfer_http_requests_total", "Requests read.",
+      [s] { return static_cast<double>(s->stats().requests); }, where);
+  total(
+      "deepinfer_http_rejected_total", "Requests refused by the listener itself.",
+      [s] { return static_cast<double>(s->stats().rejected_requests); }, where);
+  total(
+      "deepinfer_http_clients_gone_total", "Clients that left before their answer was out.",
+      [s] { return static_cast<double>(s->stats().clients_gone); }, where);
+  for (size_t i = 0; i < 5; ++i)
+    total("deepinfer_http_responses_total", "Responses by status class.",
+          [s, i] { return static_cast<double>(s->stats().responses[i]); },
+          {{"listener", listener}, {"class", std::to_string(i + 1) + "xx"}});
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "actors/edge/request.hpp"
+#include "actors/remote/remote_hub.hpp"
+#include "runtime/base/metrics.hpp"
+#include "runtime/http/server.hpp"
+#include "runtime/net/transport.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace deepinfer {
+
+/// The numbers of a node process for `/metrics`: histograms of requests, and gauges read from
+/// transport, hub and listeners at the moment of the scrape. What is watched must outlive the last
+/// scrape, that is, the console's listener.
+class process_metrics {
+public:
+  process_metrics(const net::transport& transport, const remote_hub& hub);
+
+  [[nodiscard]] std::shared_ptr<request_metrics> requests() const { return requests_; }
+  [[nodiscard]] std::shared_ptr<const metrics> all() const { return all_; }
+  void watch(const std::string& listener, const http_server& server);
+
+private:
+  void total(const std::string& name,
+             const std::string& help,
+             std::function<double()> read,
+             const metric_labels& labels = {});
+  void gauge(const std::string& name,
+             const std::string& help,
+             std::function<double()> read,
+             const metric_labels& labels = {});
+
+  std::shared_ptr<metrics> all_ = std::make_shared<metrics>();
+  std::shared_ptr<request_metrics> requests_ = std::make_shared<request_metrics>();
+  std::vector<std::unique_ptr<metric_registration>> watched_;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,85 @@
+#include "actors/serve/batch.hpp"
+
+#include <string>
+#include <vector>
+
+namespace deepinfer {
+namespace {
+
+std::vector<model::step_item> items_of(const step_job& job) {
+  std::vector<model::step_item> items;
+  items.reserve(job.rows.size());
+  for (const step_job_row& row : job.rows) {
+    model::step_item item;
+    item.target = row.cell->state.get();
+    item.tokens = row.tokens;
+    item.sample = row.sample;
+    item.sampling = row.sampling;
+    items.push_back(item);
+  }
+  return items;
+}
+
+step_done compute(model::step_model& model, const step_job& job) {
+  std::vector<model::step_item> items = items_of(job);
+  model.step(items);
+  step_done done{job.number, {}};
+  done.rows.reserve(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    step_result_row result{
+        job.rows[i].slot, items[i].sample ? items[i].sampled : -1, items[i].failed, {}};
+    // Here, not in the engine: reading out a long sequence takes as long as a step.
+    if (job.rows[i].export_state && !items[i].failed)
+      result.parts = model.export_state(*items[i].target);
+    done.rows.push_back(std::move(result));
+  }
+  return done;
+}
+
+}  // namespace
+
+batch_actor::behavior_type batch(batch_actor::stateful_pointer<batch_state> self,
+                                 const batch_config& config,
+                                 const step_sink_actor& engine) {
+  self->state.card = actor_card{"batch", *config.hub};
+  self->state.turn = config.first_turn;
+  const auto run_if_ready = [self, config, engine] {
+    batch_state& state = self->state;
+    if (!state.job || state.job->number != state.turn || !state.next) return;
+    step_done done = compute(*config.model, *state.job);
+    state.card.count("steps");
+    state.card.count("rows", static_cast<int64_t>(done.rows.size()));
+    const uint64_t following = state.turn + 1;
+    state.turn = 0;
+    state.job.reset();
+    // The turn goes first: the device must not wait for the engine's bookkeeping.
+    self->send(state.next, step_turn{following});
+    state.card.sent(state.next);
+    self->send(engine, std::move(done));
+    state.card.sent(engine);
+  };
+  return {
+      [self, run_if_ready](const step_job& job) {
+        self->state.job = job;
+        run_if_ready();
+      },
+      [self, run_if_ready](const step_turn& turn) {
+        self->state.turn = turn.number;
+        run_if_ready();
+      },
+      [self, run_if_ready](const batch_sibling& next) {
+        self->state.next = next.handle;
+        run_if_ready();
+      },
+      [self](const wire::msg<wire::Inspect>&) {
+        const batch_state& state = self->state;
+        const std::string line = state.job
+                                     ? "step " + std::to_string(state.job->number) + " is prepared"
+                                 : state.turn != 0 ? "next"
+                                                   : "idle";
+        return state.card.info(*self, line);
+      },
+  };
+}
+
+}  // namespace deepinfer

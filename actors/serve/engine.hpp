@@ -1,0 +1,117 @@
+#pragma once
+
+#include "actors/messages/engine.hpp"
+#include "actors/remote/remote_hub.hpp"
+#include "actors/serve/batch.hpp"
+#include "actors/serve/staging_area.hpp"
+#include "runtime/base/config.hpp"
+#include "runtime/net/transport.hpp"
+#include "runtime/schedule/request_machine.hpp"
+
+#include <caf/response_promise.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace deepinfer {
+
+/// Settings of one engine; section `[prefill]` or `[decode]`.
+struct engine_config {
+  schedule::planner_config planner;
+  uint64_t staging_bytes = uint64_t{1} << 30;
+  std::chrono::milliseconds lease_ttl{30000};
+  std::chrono::milliseconds transfer_deadline{10000};
+  std::chrono::milliseconds report_busy{100};
+  std::chrono::milliseconds report_idle{1000};
+
+  template <class V>
+  void describe(V& v) {
+    v.field("max_sequences", planner.max_sequences, between(1, 65536),
+            "Sequences computed at once.");
+    v.field("max_waiting", planner.max_waiting, between(0, 1000000),
+            "Requests that may wait for a place.");
+    v.field("step_tokens", planner.step_tokens, between(1, 65536), "Most tokens of one step.");
+    v.field("chunk_tokens", planner.chunk_tokens, between(1, 65536),
+            "Longest piece of a prompt in one step.");
+    v.field("state_tokens", planner.state_tokens, between(128, int64_t{1} << 32),
+            "State space, in tokens.");
+    v.bytes("staging_bytes", staging_bytes, between(1 << 20, int64_t{1} << 42),
+            "Memory for sequences on their way to another engine.");
+    v.field("lease_ttl", lease_ttl, between(100, 600000),
+            "How long a staged sequence waits for its reader.");
+    v.field("transfer_deadline", transfer_deadline, between(100, 600000),
+            "Longest time to pull a sequence.");
+    v.field("report_busy", report_busy, between(10, 60000),
+            "Interval of load reports while working.");
+    v.field("report_idle", report_idle, between(10, 60000), "Interval of load reports while idle.");
+  }
+};
+
+struct engine_setup {
+  schedule::engine_role role{};
+  engine_config config;
+  std::shared_ptr<model::step_model> model;
+  remote_hub* hub = nullptr;            ///< outlives the engine
+  net::transport* transport = nullptr;  ///< outlives the engine
+  /// Spawns one of the two batch actors; only the node knows how (own thread, or simulated).
+  std::function<batch_actor(const batch_config&, const step_sink_actor&)> spawn_batch;
+};
+
+/// One sequence of a request on this engine.
+struct engine_sequence {
+  request_id request;
+  leg_epoch leg{};
+  leg_sink_actor sink;
+  std::shared_ptr<sequence_cell> cell;
+  std::vector<int32_t> tokens;  ///< prompt and all outputs, those of earlier legs included
+  uint32_t prompt_tokens = 0;
+  uint32_t max_tokens = 0;  ///< of output, over all legs
+  bool ignore_eos = false;
+  model::sampling_params sampling;
+  std::chrono::nanoseconds deadline{};
+  bool ended = false;                            ///< told to the sink, or nobody wants to know
+  std::vector<model::state_part> waiting_parts;  ///< computed, but the staging area was full
+
+  [[nodiscard]] uint32_t outputs() const {
+    return static_cast<uint32_t>(tokens.size()) - prompt_tokens;
+  }
+};
+
+/// A sequence that is being pulled from a prefill engine.
+struct engine_transfer {
+  schedule::slot_id slot{};
+  uint32_t credit = 0;
+  caf::typed_response_promise<wire::msg<wire::Accepted>> promise;
+  wire::msg<wire::DecodeSubmit> submit;
+};
+
+struct engine_state {
+  engine_state() : planner(schedule::planner_config{}) {}
+
+  actor_card card;
+  engine_setup setup;
+  schedule::step_planner planner;
+  std::map<schedule::slot_id, engine_sequence> sequences;
+  std::unordered_map<request_id, schedule::slot_id> by_request;
+  std::unordered_map<uint64_t, engine_transfer> transfers;
+  uint64_t next_transfer = 1;
+  std::unique_ptr<staging_area> staging;
+  batch_actor batches[2];
+  std::vector<load_sink_actor> subscribers;
+  actor_ref self_ref;
+  uint64_t report_number = 0;
+  std::chrono::nanoseconds last_report{};
+};
+
+/// Sequences, memory and step pipeline of one instance rank.
+engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engine_state> self,
+                                        const engine_setup& setup);
+
+}  // namespace deepinfer

@@ -1,0 +1,364 @@
+#include "actors/serve/engine_core.hpp"
+
+#include "actors/messages/errors.hpp"
+#include "actors/serve/batch.hpp"
+#include "actors/serve/sequence_wire.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace deepinfer {
+
+using schedule::engine_role;
+using schedule::slot_id;
+
+result<void> engine_core::start(const engine_setup& setup) {
+  engine_state& state = self_->state;
+  state.setup = setup;
+  state.card = actor_card{setup.role == engine_role::prefill ? "prefill" : "decode", *setup.hub};
+  state.planner = schedule::step_planner{setup.config.planner};
+  auto staging = staging_area::make(*setup.transport, setup.config.staging_bytes);
+  if (!staging) return staging.error();
+  state.staging = *std::move(staging);
+  const auto ref = setup.hub->export_actor(engine_actor{self_});
+  if (!ref) return ref.error();
+  state.self_ref = *ref;
+  const step_sink_actor me{engine_impl_actor{self_}};
+  for (uint64_t i = 0; i < 2; ++i)
+    // Step 1 goes to the batch of odd numbers.
+    state.batches[i] = setup.spawn_batch({setup.hub, setup.model, i == 1 ? 1u : 0u}, me);
+  for (uint64_t i = 0; i < 2; ++i) {
+    self_->send(state.batches[i], batch_sibling{state.batches[1 - i]});
+    self_->link_to(
+        state.batches[i]);  // an engine without its batches is none, and the other way round
+  }
+  return {};
+}
+
+result<void> engine_core::admit(engine_sequence sequence,
+                                const schedule::slot_request& what,
+                                slot_id& slot) {
+  engine_state& state = self_->state;
+  // A newer leg of a request that is still here replaces the older one.
+  if (const auto old = state.by_request.find(sequence.request); old != state.by_request.end()) {
+    if (state.sequences.at(old->second).leg >= sequence.leg)
+      return failure{error_code::stale_epoch, "a newer leg of this request is already here"};
+    drop(old->second);
+  }
+  const auto added = state.planner.add(what);
+  if (!added) return added.error();
+  slot = *added;
+  self_->monitor(sequence.sink);
+  state.by_request[sequence.request] = slot;
+  state.sequences.emplace(slot, std::move(sequence));
+  report_soon();
+  return {};
+}
+
+result<wire::msg<wire::Accepted>> engine_core::prefill(wire::PrefillSubmit::Reader msg) {
+  engine_state& state = self_->state;
+  const model::model_info& model = state.setup.model->info();
+  if (state.setup.role != engine_role::prefill)
+    return failure{error_code::unsupported, "not a prefill engine"};
+  auto sink = state.setup.hub->resolve<leg_sink_actor>(read_ref(msg.getReplyTo()));
+  if (!sink) return sink.error();
+  auto tokens = read_tokens(msg.getTokens(), model.vocabulary);
+  if (!tokens) return tokens.error();
+  engine_sequence s;
+  s.request = read_request_id(msg.getKey());
+  s.leg = read_leg(msg.getKey());
+  s.sink = *sink;
+  s.cell = std::make_shared<sequence_cell>();
+  s.cell->state = state.setup.model->make_sequence();
+  s.tokens = *std::move(tokens);
+  s.prompt_tokens = msg.getPromptTokens();
+  s.max_tokens = msg.getSampling().getMaxTokens();
+  s.ignore_eos = msg.getSampling().getIgnoreEos();
+  s.sampling = read_sampling(msg.getSampling());
+  s.deadline = now() + std::chrono::milliseconds(msg.getDeadlineMs());
+  if (s.prompt_tokens == 0 || s.prompt_tokens > s.tokens.size() || s.outputs() >= s.max_tokens)
+    return failure{error_code::invalid_argument, "the token counts of a prompt do not add up"};
+  if (s.tokens.size() >= model.context_limit)
+    return failure{error_code::too_large, "the prompt has " + std::to_string(s.tokens.size()) +
+                                              " tokens, the context limit is " +
+                                              std::to_string(model.context_limit)};
+  const auto count = static_cast<uint32_t>(s.tokens.size());
+  slot_id slot{};
+  if (const auto ok = admit(std::move(s), {count, 0, 1, 1}, slot); !ok) return ok.error();
+  state.card.count("accepted");
+  pump();
+  wire::draft<wire::Accepted> accepted;
+  accepted->setKey(msg.getKey());
+  return accepted.freeze();
+}
+
+caf::typed_response_promise<wire::msg<wire::Accepted>> engine_core::decode(
+    const wire::msg<wire::DecodeSubmit>& msg) {
+  engine_state& state = self_->state;
+  auto promise = self_->make_response_promise<wire::msg<wire::Accepted>>();
+  const auto refuse = [&](const failure& why) {
+    promise.deliver(to_caf(why));
+    return promise;
+  };
+  if (state.setup.role != engine_role::decode)
+    return refuse({error_code::unsupported, "not a decode engine"});
+  auto sink = state.setup.hub->resolve<leg_sink_actor>(read_ref(msg.get().getReplyTo()));
+  if (!sink) return refuse(sink.error());
+  auto s = read_sequence(msg.get().getSequence(), state.setup.model->info());
+  if (!s) return refuse(s.error());
+  s->request = read_request_id(msg.get().getKey());
+  s->leg = read_leg(msg.get().getKey());
+  s->sink = *sink;
+  s->cell = std::make_shared<sequence_cell>();
+  s->deadline = now() + std::chrono::milliseconds(msg.get().getDeadlineMs());
+  const auto computed = static_cast<uint32_t>(s->tokens.size()) - 1;
+  const uint32_t left = s->max_tokens - s->outputs();
+  const uint32_t room = state.setup.model->info().context_limit - computed;
+  slot_id slot{};
+  // Reserved now, without credit: nothing is computed before the state is here.
+  if (const auto ok = admit(*std::move(s), {1, computed, std::min(left, room), 0}, slot); !ok)
+    return refuse(ok.error());
+  const uint64_t number = state.next_transfer++;
+  state.transfers.emplace(number,
+                          engine_transfer{slot, std::max(1u, msg.get().getCredit()), promise, msg});
+  const engine_impl_actor me{self_};
+  pull_sequence(*state.setup.transport, msg.get().getSequence(),
+                state.setup.config.transfer_deadline,
+                [me, number](const result<void>& outcome, std::vector<model::state_part> parts) {
+                  caf::anon_send(me, sequence_pulled{number, outcome, std::move(parts)});
+                });
+  return promise;
+}
+
+bool engine_core::is_installed(slot_id slot) const {
+  const auto& transfers = self_->state.transfers;
+  return std::none_of(transfers.begin(), transfers.end(),
+                      [slot](const auto& t) { return t.second.slot == slot; });
+}
+
+void engine_core::pulled(const sequence_pulled& result) {
+  engine_state& state = self_->state;
+  const auto found = state.transfers.find(result.transfer);
+  if (found == state.transfers.end()) return;
+  engine_transfer transfer = std::move(found->second);
+  state.transfers.erase(found);
+  const auto give_up = [&](const failure& why) {
+    state.card.count("transfers_failed");
+    transfer.promise.deliver(to_caf(why));
+    drop(transfer.slot);
+  };
+  if (!result.outcome) return give_up(result.outcome.error());
+  const auto entry = state.sequences.find(transfer.slot);
+  if (entry == state.sequences.end() || entry->second.ended)
+    return give_up({error_code::cancelled, "cancelled while its state was on the way"});
+  engine_sequence& s = entry->second;
+  const std::span computed{s.tokens.data(), s.tokens.size() - 1};
+  auto imported = state.setup.model->import_state(result.parts, computed);
+  if (!imported) return give_up(imported.error());
+  s.cell->state = *std::move(imported);
+  state.card.count("accepted");
+  wire::draft<wire::Accepted> accepted;
+  accepted->setKey(transfer.submit.get().getKey());
+  transfer.promise.deliver(accepted.freeze());
+  state.planner.grant(transfer.slot, transfer.credit);
+  pump();
+}
+
+step_job_row engine_core::job_row(const schedule::planned_row& row) {
+  engine_sequence& s = self_->state.sequences.at(row.slot);
+  step_job_row out{row.slot, s.cell, {}, row.sample, false, s.sampling};
+  if (row.prefill) {
+    const auto first = s.tokens.begin() + row.first;
+    out.tokens.assign(first, first + row.count);
+  }
+  // A prefill engine hands the sequence over behind its only output.
+  out.export_state = row.sample && self_->state.setup.role == engine_role::prefill;
+  return out;
+}
+
+void engine_core::pump() {
+  engine_state& state = self_->state;
+  while (auto plan = state.planner.plan()) {
+    step_job job{plan->number, {}};
+    job.rows.reserve(plan->rows.size());
+    for (const auto& row : plan->rows) job.rows.push_back(job_row(row));
+    const batch_actor& worker = state.batches[plan->number % 2];
+    self_->send(worker, std::move(job));
+    state.card.sent(worker);
+    state.card.count("steps");
+  }
+}
+
+void engine_core::step_over(const step_done& done) {
+  for (const step_result_row& row : done.rows) {
+    const auto found = self_->state.sequences.find(row.slot);
+    if (found == self_->state.sequences.end() || found->second.ended) {
+      if (row.token >= 0) self_->state.card.count("tokens_wasted");  // EN-3
+      continue;
+    }
+    if (row.failed) {
+      fail(row.slot, {error_code::internal, "the model could not compute the next token"});
+    } else if (row.token >= 0) {
+      sampled(row.slot, row);
+    }
+  }
+  self_->state.planner.complete(done.number);
+  collect_freed();
+  pump();
+}
+
+wire::FinishReason engine_core::finish_of(const engine_sequence& s, int32_t token) const {
+  const model::model_info& model = self_->state.setup.model->info();
+  const bool stops = std::find(model.stop_tokens.begin(), model.stop_tokens.end(), token) !=
+                     model.stop_tokens.end();
+  if (stops && !s.ignore_eos) return wire::FinishReason::STOP;
+  if (s.outputs() >= s.max_tokens || s.tokens.size() >= model.context_limit)
+    return wire::FinishReason::LENGTH;
+  return wire::FinishReason::NONE;
+}
+
+void engine_core::sampled(slot_id slot, const step_result_row& row) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  s.tokens.push_back(row.token);
+  state.card.count("tokens");
+  const wire::FinishReason reason = finish_of(s, row.token);
+  if (state.setup.role == engine_role::decode) {
+    send_tokens(s, {&row.token, 1}, reason, {});
+    if (reason != wire::FinishReason::NONE) finish(slot);
+    return;
+  }
+  if (reason == wire::FinishReason::NONE) return hand_over(slot, row.parts);
+  send_ready(slot, reason, nullptr);
+  finish(slot);
+}
+
+void engine_core::hand_over(slot_id slot, std::vector<model::state_part> parts) {
+  engine_state& state = self_->state;
+  const auto staged = state.staging->stage(parts, now(), state.setup.config.lease_ttl);
+  if (staged) {
+    send_ready(slot, wire::FinishReason::NONE, &*staged);
+    finish(slot);
+  } else if (staged.error().code == error_code::no_capacity) {
+    // Wait for a lease to end; the slot keeps its place, so the wait is bounded by the planner.
+    state.sequences.at(slot).waiting_parts = std::move(parts);
+  } else {
+    fail(slot, staged.error());
+  }
+}
+
+void engine_core::restage() {
+  for (auto& [slot, s] : self_->state.sequences) {
+    if (s.waiting_parts.empty() || s.ended) continue;
+    hand_over(slot, std::exchange(s.waiting_parts, {}));
+    if (!s.waiting_parts.empty()) break;  // still full: keep the order
+  }
+  collect_freed();
+}
+
+void engine_core::send_ready(slot_id slot,
+                             wire::FinishReason finish,
+                             const staged_sequence* staged) {
+  engine_state& state = self_->state;
+  const engine_sequence& s = state.sequences.at(slot);
+  wire::draft<wire::SequenceReady> out;
+  write_key(out->initKey(), s.request, s.leg);
+  out->setTokenIndex(s.outputs() - 1);
+  out->setToken(s.tokens.back());
+  out->setFinish(finish);
+  if (staged != nullptr)
+    write_sequence(out->initSequence(), s, state.setup.model->info(), *staged, state.self_ref,
+                   state.setup.config.lease_ttl);
+  self_->send(s.sink, out.freeze());
+  state.card.sent(s.sink);
+}
+
+void engine_core::send_tokens(const engine_sequence& s,
+                              std::span<const int32_t> ids,
+                              wire::FinishReason finish,
+                              const failure& why) {
+  wire::draft<wire::Tokens> out;
+  write_key(out->initKey(), s.request, s.leg);
+  out->setFirstIndex(s.outputs() - static_cast<uint32_t>(ids.size()));
+  out->setIds(token_bytes(ids));
+  out->setFinish(finish);
+  if (finish == wire::FinishReason::FAILED) {
+    out->initFailure().setCode(static_cast<uint16_t>(why.code));
+    out->getFailure().setDetail(why.detail);
+  }
+  self_->send(s.sink, out.freeze());
+  self_->state.card.sent(s.sink);
+}
+
+void engine_core::fail(slot_id slot, const failure& why) {
+  engine_state& state = self_->state;
+  state.card.count("failed");
+  send_tokens(state.sequences.at(slot), {}, wire::FinishReason::FAILED, why);
+  finish(slot);
+}
+
+void engine_core::finish(slot_id slot) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  if (s.ended) return;
+  s.ended = true;
+  self_->demonitor(s.sink.address());
+  if (const auto found = state.by_request.find(s.request);
+      found != state.by_request.end() && found->second == slot)
+    state.by_request.erase(found);
+  state.planner.finish(slot);
+  report_soon();
+}
+
+void engine_core::drop(slot_id slot) {
+  if (self_->state.sequences.contains(slot)) finish(slot);
+  collect_freed();
+  pump();
+}
+
+void engine_core::collect_freed() {
+  for (const slot_id slot : self_->state.planner.freed()) self_->state.sequences.erase(slot);
+}
+
+void engine_core::expire() {
+  engine_state& state = self_->state;
+  if (const auto ended = state.staging->leases().expire(now()); !ended.empty()) {
+    state.card.count("leases_expired", static_cast<int64_t>(ended.size()));
+    restage();
+  }
+  std::vector<slot_id> late;
+  for (const auto& [slot, s] : state.sequences)
+    if (!s.ended && s.deadline <= now()) late.push_back(slot);
+  for (const slot_id slot : late)
+    fail(slot, {error_code::deadline_exceeded, "the request did not end within its time limit"});
+  collect_freed();
+}
+
+// A change of load is told at once, but not more often than while working.
+void engine_core::report_soon() {
+  if (now() - self_->state.last_report >= self_->state.setup.config.report_busy) report();
+}
+
+void engine_core::report() {
+  engine_state& state = self_->state;
+  state.last_report = now();
+  const auto load = state.planner.load();
+  const auto& limits = state.setup.config.planner;
+  wire::draft<wire::LoadReport> out;
+  write_ref(out->initEngine(), state.self_ref);
+  out->setRole(state.setup.role == engine_role::prefill ? "prefill" : "decode");
+  out->setAccepting(load.waiting < limits.max_waiting);
+  out->setQueuedTokens(load.queued_tokens);
+  out->setRunningSequences(load.running + load.waiting);
+  out->setMaxSequences(limits.max_sequences);
+  out->setContextTokens(load.context_tokens);
+  out->setFreeTokens(load.free_tokens);
+  out->setNumber(++state.report_number);
+  const auto message = out.freeze();
+  for (const auto& subscriber : state.subscribers) {
+    self_->send(subscriber, message);
+    state.card.sent(subscriber);
+  }
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "actors/serve/engine.hpp"
+
+#include <span>
+#include <string_view>
+
+namespace deepinfer {
+
+/// What the engine does, one function per thing that happens to it; a view over the actor's state,
+/// made anew in each handler. Decisions are the planner's; this carries them out.
+class engine_core {
+public:
+  explicit engine_core(engine_impl_actor::stateful_pointer<engine_state> self) : self_(self) {}
+
+  result<void> start(const engine_setup& setup);
+
+  result<wire::msg<wire::Accepted>> prefill(wire::PrefillSubmit::Reader msg);
+  caf::typed_response_promise<wire::msg<wire::Accepted>> decode(
+      const wire::msg<wire::DecodeSubmit>& msg);
+  void pulled(const sequence_pulled& result);
+  void step_over(const step_done& done);
+
+  /// Plans and hands out steps until enough are in flight.
+  void pump();
+  /// Lets go of a sequence whose receiver does not want it any more.
+  void drop(schedule::slot_id slot);
+  /// Ends what has outlived its deadline or lease.
+  void expire();
+  /// Tries again to stage sequences that found the staging area full.
+  void restage();
+  /// Sends the load to all subscribers.
+  void report();
+  /// The state of the sequence is here, not still on its way.
+  [[nodiscard]] bool is_installed(schedule::slot_id slot) const;
+
+private:
+  [[nodiscard]] std::chrono::nanoseconds now() const {
+    return self_->clock().now().time_since_epoch();
+  }
+  result<void> admit(engine_sequence sequence,
+                     const schedule::slot_request& what,
+                     schedule::slot_id& slot);
+  step_job_row job_row(const schedule::planned_row& row);
+  void sampled(schedule::slot_id slot, const step_result_row& row);
+  void hand_over(schedule::slot_id slot, std::vector<model::state_part> parts);
+  void send_ready(schedule::slot_id slot, wire::FinishReason finish, const staged_sequence* staged);
+  void send_tokens(const engine_sequence& s,
+                   std::span<const int32_t> ids,
+                   wire::FinishReason finish,
+                   const failure& why);
+  void fail(schedule::slot_id slot, const failure& why);
+  void finish(schedule::slot_id slot);
+  void report_soon();
+  void collect_freed();
+  [[nodiscard]] wire::FinishReason finish_of(const engine_sequence& s, int32_t token) const;
+
+  engine_impl_actor::stateful_pointer<engine_state> self_;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,187 @@
+#include "actors/serve/sequence_wire.hpp"
+
+#include "proto/types/limits.hpp"
+#include "runtime/base/digest.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+namespace deepinfer {
+namespace {
+
+/// The reads of one hand-over; lives until the last of them called back.
+struct pull {
+  std::vector<model::state_part> parts;
+  std::vector<digest128> digests;
+  std::atomic<size_t> open{0};
+  std::mutex mutex;  ///< guards `outcome`: lanes may have threads of their own
+  result<void> outcome;
+  std::function<void(result<void>, std::vector<model::state_part>)> done;
+
+  void note(const result<void>& read, size_t index) {
+    result<void> verdict = read;
+    if (verdict && digest_of(parts[index].bytes) != digests[index])
+      verdict = failure{error_code::corrupt,
+                        "part " + std::to_string(index) + " of a sequence arrived damaged"};
+    if (!verdict) {
+      const std::lock_guard lock{mutex};
+      if (outcome) outcome = verdict;
+    }
+    if (open.fetch_sub(1) == 1)
+      done(outcome, outcome ? std::move(parts) : std::vector<model::state_part>{});
+  }
+};
+
+/// What a hand-over may claim: what the model says such a sequence needs, twice, and a little.
+result<void> check_claim(capnp::List<wire::BulkPart>::Reader parts,
+                         uint64_t tokens,
+                         const model::model_info& model) {
+  constexpr uint64_t block_tokens = 128;
+  const uint64_t limit =
+      2 * (model.state_bytes_per_token * (tokens + block_tokens) + model.state_bytes_fixed) +
+      64 * 1024;
+  if (parts.size() > limits::max_bulk_parts)
+    return failure{error_code::too_large,
+                   "a sequence of " + std::to_string(parts.size()) + " parts"};
+  uint64_t bytes = 0;
+  for (const auto part : parts) {
+    const uint64_t length = part.getBytes().getLength();
+    if (length > limit - bytes)
+      return failure{error_code::too_large, "a sequence of " + std::to_string(tokens) +
+                                                " tokens that claims more than " +
+                                                std::to_string(limit) + " bytes"};
+    bytes += length;
+  }
+  return {};
+}
+
+}  // namespace
+
+request_id read_request_id(wire::RequestKey::Reader key) {
+  return {key.getId().getHi(), key.getId().getLo()};
+}
+
+leg_epoch read_leg(wire::RequestKey::Reader key) {
+  return leg_epoch{key.getLeg()};
+}
+
+void write_key(wire::RequestKey::Builder out, const request_id& id, leg_epoch leg) {
+  out.initId().setHi(id.hi);
+  out.getId().setLo(id.lo);
+  out.setLeg(static_cast<uint32_t>(leg));
+}
+
+model::sampling_params read_sampling(wire::Sampling::Reader in) {
+  return {in.getTemperature(), in.getTopP(), in.getTopK(), in.getSeed()};
+}
+
+result<std::vector<int32_t>> read_tokens(capnp::Data::Reader in, uint32_t vocabulary) {
+  if (in.size() % sizeof(int32_t) != 0)
+    return failure{error_code::invalid_argument, "token ids are not a multiple of four bytes"};
+  std::vector<int32_t> ids(in.size() / sizeof(int32_t));
+  if (ids.size() > limits::max_prompt_tokens)
+    return failure{error_code::too_large, std::to_string(ids.size()) + " tokens in one message"};
+  if (!ids.empty()) std::memcpy(ids.data(), in.begin(), in.size());
+  for (const int32_t id : ids)
+    if (id < 0 || static_cast<uint32_t>(id) >= vocabulary)
+      return failure{error_code::invalid_argument,
+                     "token id " + std::to_string(id) + " is not in the vocabulary"};
+  return ids;
+}
+
+capnp::Data::Reader token_bytes(std::span<const int32_t> ids) {
+  return {reinterpret_cast<const kj::byte*>(ids.data()), ids.size_bytes()};
+}
+
+void write_sequence(wire::SequenceState::Builder out,
+                    const engine_sequence& from,
+                    const model::model_info& model,
+                    const staged_sequence& staged,
+                    const actor_ref& owner,
+                    std::chrono::milliseconds ttl) {
+  out.setModel(model.name);
+  out.setLayout(model.layout);
+  out.setTokens(token_bytes(from.tokens));
+  out.setPromptTokens(from.prompt_tokens);
+  out.setComputedTokens(static_cast<uint32_t>(from.tokens.size()) - 1);
+  auto sampling = out.initSampling();
+  sampling.setTemperature(from.sampling.temperature);
+  sampling.setTopP(from.sampling.top_p);
+  sampling.setTopK(from.sampling.top_k);
+  sampling.setSeed(from.sampling.seed);
+  sampling.setMaxTokens(from.max_tokens);
+  sampling.setIgnoreEos(from.ignore_eos);
+  auto parts = out.initParts(static_cast<uint32_t>(staged.parts.size()));
+  for (uint32_t i = 0; i < staged.parts.size(); ++i) {
+    const staged_part& part = staged.parts[i];
+    parts[i].setKind(static_cast<wire::PartKind>(part.kind));
+    parts[i].setIndex(part.index);
+    auto bytes = parts[i].initBytes();
+    bytes.setRegion(staged.region);
+    bytes.setOffset(part.offset);
+    bytes.setLength(part.length);
+    bytes.setGeneration(staged.generation);
+    bytes.setDigestHi(part.digest_hi);
+    bytes.setDigestLo(part.digest_lo);
+  }
+  auto lease = out.initLease();
+  lease.setId(staged.lease);
+  lease.initNode().setHi(owner.node.hi);
+  lease.getNode().setLo(owner.node.lo);
+  write_ref(lease.initOwner(), owner);
+  lease.setTtlMs(static_cast<uint32_t>(ttl.count()));
+}
+
+result<engine_sequence> read_sequence(wire::SequenceState::Reader in,
+                                      const model::model_info& model) {
+  if (in.getModel() != model.name.c_str() || in.getLayout() != model.layout)
+    return failure{
+        error_code::unsupported,
+        "the sequence belongs to model " + std::string{in.getModel().cStr()} +
+            " with another layout or other weights: run the same checkpoint on all nodes"};
+  auto tokens = read_tokens(in.getTokens(), model.vocabulary);
+  if (!tokens) return tokens.error();
+  engine_sequence s;
+  s.tokens = *std::move(tokens);
+  s.prompt_tokens = in.getPromptTokens();
+  s.max_tokens = in.getSampling().getMaxTokens();
+  s.ignore_eos = in.getSampling().getIgnoreEos();
+  s.sampling = read_sampling(in.getSampling());
+  const bool adds_up = s.prompt_tokens > 0 && s.prompt_tokens < s.tokens.size() &&
+                       in.getComputedTokens() + size_t{1} == s.tokens.size() &&
+                       s.outputs() < s.max_tokens && s.tokens.size() <= model.context_limit;
+  if (!adds_up)
+    return failure{error_code::invalid_argument, "the token counts of a hand-over do not add up"};
+  if (const auto fits = check_claim(in.getParts(), s.tokens.size(), model); !fits)
+    return fits.error();
+  return s;
+}
+
+void pull_sequence(net::transport& transport,
+                   wire::SequenceState::Reader from,
+                   std::chrono::milliseconds deadline,
+                   std::function<void(result<void>, std::vector<model::state_part>)> done) {
+  const auto parts = from.getParts();
+  const node_id owner{from.getLease().getNode().getHi(), from.getLease().getNode().getLo()};
+  auto state = std::make_shared<pull>();
+  state->done = std::move(done);
+  for (const auto part : parts) {
+    state->parts.push_back({static_cast<model::part_kind>(part.getKind()), part.getIndex(),
+                            std::vector<std::byte>(part.getBytes().getLength())});
+    state->digests.push_back({part.getBytes().getDigestHi(), part.getBytes().getDigestLo()});
+  }
+  // One more than there are reads, so that an empty list ends too, and nothing ends early.
+  state->open = parts.size() + 1;
+  for (uint32_t i = 0; i < parts.size(); ++i) {
+    const auto bytes = parts[i].getBytes();
+    transport.read(owner, {bytes.getRegion(), bytes.getOffset(), bytes.getLength()},
+                   state->parts[i].bytes, deadline,
+                   [state, i](const result<void>& read) { state->note(read, i); });
+  }
+  if (state->open.fetch_sub(1) == 1)
+    state->done(state->outcome,
+                state->outcome ? std::move(state->parts) : std::vector<model::state_part>{});
+}
+
+}  // namespace deepinfer
