@@ -146,6 +146,7 @@ public:
 
   /// `source` is driven by `run` and `advance` from now on; it must outlive the last such call.
   void add_source(event_source& source) { sources_.push_back(&source); }
+  void remove_source(event_source& source) { std::erase(sources_, &source); }
 
   // event_source: this world as a part of another one.
   bool run_one(nanoseconds at) override {

@@ -1,0 +1,129 @@
+#pragma once
+
+#include "actors/edge/protocol.hpp"
+#include "actors/node/node_actors.hpp"
+#include "actors/node/peer_events.hpp"
+#include "runtime/http/server.hpp"
+#include "runtime/model/toy_model.hpp"
+#include "tests/support/remote_world.hpp"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace deepinfer::test {
+
+/// A request as the simulation's clients send it; there is no API and no tokenizer.
+struct sim_request {
+  std::vector<int32_t> prompt;
+  uint32_t max_tokens = 8;
+  model::sampling_params sampling;
+  bool ignore_eos = false;
+  bool stream = true;
+};
+
+/// A client and its connection. Takes what it is given at once, or slowly, or goes away.
+class sim_client final : public http_responder {
+public:
+  enum class outcome { open, complete, error_status, error_event, cut };
+
+  /// Takes any number of bytes at once.
+  static constexpr size_t unlimited = size_t{1} << 20;
+
+  explicit sim_client(size_t capacity) : capacity_(capacity) {}
+
+  result<void> respond(uint16_t status, std::string_view type, std::string body, const http_headers& extra) override;
+  result<void> begin_stream(uint16_t status, std::string_view type, const http_headers& extra) override;
+  result<size_t> write(std::string chunk) override;
+  result<void> finish() override;
+  void on_drain(std::function<void()> callback) override { drain_ = std::move(callback); }
+  void on_closed(std::function<void(const failure&)> callback) override { closed_ = std::move(callback); }
+  [[nodiscard]] size_t pending_bytes() const override { return pending_; }
+
+  /// The client reads everything that waits.
+  void read_all();
+  /// The client closes its side.
+  void leave();
+
+  [[nodiscard]] outcome state() const { return state_; }
+  [[nodiscard]] uint16_t status() const { return status_; }
+  [[nodiscard]] const std::vector<int32_t>& tokens() const { return tokens_; }
+  [[nodiscard]] bool left() const { return left_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+private:
+  void take(const std::string& bytes);
+
+  size_t capacity_;
+  size_t pending_ = 0;
+  bool refused_ = false;
+  bool left_ = false;
+  outcome state_ = outcome::open;
+  uint16_t status_ = 0;
+  std::string text_, half_;
+  std::vector<int32_t> tokens_;
+  std::function<void()> drain_;
+  std::function<void(const failure&)> closed_;
+};
+
+struct sim_options {
+  net::loop_options network;
+  model::toy_options model;
+  node_settings settings;
+};
+
+/// One life of one simulated process.
+class sim_node {
+public:
+  sim_node(net::loop_network& network, const net::loop_node& life, const std::set<node_role>& roles,
+           const sim_options& options, const std::vector<std::string>& seeds, uint64_t seed);
+  ~sim_node();
+
+  // Actors may send while they are being ended, so what carries them goes last.
+  std::unique_ptr<net::transport> transport;
+  std::unique_ptr<remote_hub> hub;
+  actor_world world;
+  std::shared_ptr<peer_events> events = std::make_shared<peer_events>();
+  std::set<node_role> roles;
+  std::string address;
+  node_actors actors;
+};
+
+/// A cluster in one thread and one virtual time; the seed picks delays, faults and which actor
+/// runs next.
+class sim_cluster {
+public:
+  sim_cluster(uint64_t seed, const sim_options& options);
+  ~sim_cluster();
+
+  sim_node& start(const std::string& address, const std::set<node_role>& roles);
+  /// kill -9: no goodbye, its actors never run again.
+  void kill(const std::string& address);
+  [[nodiscard]] sim_node* find(const std::string& address);
+
+  std::shared_ptr<sim_client> send(sim_node& gateway, const sim_request& request, size_t capacity = sim_client::unlimited);
+  void run() { driver_.run(); }
+  void advance(std::chrono::nanoseconds time) { driver_.advance(time); }
+  [[nodiscard]] std::chrono::nanoseconds now() const { return driver_.now(); }
+
+  /// What the oracle says a request's output is.
+  [[nodiscard]] std::vector<int32_t> expected(const sim_request& request) const;
+  /// Gauges of an actor, read as the console reads them.
+  [[nodiscard]] std::map<std::string, int64_t> counters(sim_node& node, const inspectable_actor& actor);
+
+  net::loop_network network;
+
+private:
+  sim_options options_;
+  uint64_t seed_;
+  network_source source_;
+  actor_world driver_;
+  std::vector<std::unique_ptr<sim_node>> nodes_;
+  std::vector<std::unique_ptr<sim_node>> graves_;
+  std::vector<std::string> addresses_;
+  uint64_t lives_ = 0;
+};
+
+}  // namespace deepinfer::test
