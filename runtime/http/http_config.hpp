@@ -29,6 +29,7 @@ struct http_config {
 
   template <class V>
   void describe(V& v) {
+    constexpr int64_t longest_ms = 24 * 60 * 60 * 1000;
     v.field("listen", listen, "Address to listen on, host:port.");
     v.field("port_tries", port_tries, between(1, 1000), "Ports tried in a row when one is taken.");
     v.field("max_connections", max_connections, between(1, 1000000),
@@ -46,13 +47,17 @@ struct http_config {
             "Unsent bytes of one streamed answer.");
     v.bytes("low_water_bytes", low_water_bytes, between(0, 1 << 30),
             "Unsent bytes below which a full stream takes more.");
-    v.field("idle_timeout", idle_timeout, at_least(1), "Quiet time before a connection is closed.");
-    v.field("header_timeout", header_timeout, at_least(1), "Time for request line and headers.");
-    v.field("body_timeout", body_timeout, at_least(1), "Time for the body.");
-    v.field("write_stall_timeout", write_stall_timeout, at_least(1),
+    v.field("idle_timeout", idle_timeout, between(1, longest_ms),
+            "Quiet time before a connection is closed.");
+    v.field("header_timeout", header_timeout, between(1, longest_ms),
+            "Time for request line and headers.");
+    v.field("body_timeout", body_timeout, between(1, longest_ms), "Time for the body.");
+    v.field("write_stall_timeout", write_stall_timeout, between(1, longest_ms),
             "Time a client may take no byte of its answer.");
-    v.field("linger_timeout", linger_timeout, at_least(1), "Wait for the client's end after ours.");
-    v.field("drain_timeout", drain_timeout, at_least(0), "Time for open answers when stopping.");
+    v.field("linger_timeout", linger_timeout, between(1, longest_ms),
+            "Wait for the client's end after ours.");
+    v.field("drain_timeout", drain_timeout, between(0, longest_ms),
+            "Time for open answers when stopping.");
   }
 };
 

@@ -32,11 +32,11 @@ public:
   void wake(std::shared_ptr<exchange> target) override;
 
   const http_config config;
-  const http_handler handler;
   const std::shared_ptr<counters> counts = std::make_shared<counters>();
   boost::asio::io_context io{1};
 
   // I/O thread only
+  http_handler handler;
   std::unordered_map<uint64_t, std::shared_ptr<session>> sessions;
   std::array<char, 64 << 10> scratch;  ///< every socket is read into it: quiet ones hold no buffer
   bool is_draining = false;

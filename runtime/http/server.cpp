@@ -85,6 +85,8 @@ void beast_server::stop() {
   DEEPINFER_CHECK(thread_.get_id() != std::this_thread::get_id());
   asio::post(state_->io, [this] { begin_drain(); });
   thread_.join();
+  // answers still held by somebody keep the state alive; the handler must not live on with it
+  state_->handler = nullptr;
 }
 
 void beast_server::begin_drain() {

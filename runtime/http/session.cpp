@@ -277,7 +277,7 @@ void session::dispatch() {
   open->resume_wakes();
 }
 
-void session::reject(const http_problem& problem) {
+void session::reject(http_problem problem) {
   counters::add(shared_.counts->rejected_requests);
   shared_.counts->add_response(problem.status);
   release_body();

@@ -66,7 +66,8 @@ private:
   [[nodiscard]] bool count_body();
   void release_body();
   void dispatch();
-  void reject(const http_problem& problem);
+  /// By value: the problem may lie in the reader, which ends here.
+  void reject(http_problem problem);
 
   // answering (session_write.cpp)
   [[nodiscard]] bool advance_answering();

@@ -1,5 +1,6 @@
 #include "runtime/http/answer_reader.hpp"
 #include "runtime/http/client.hpp"
+#include "runtime/http/http_config.hpp"
 #include "runtime/http/request_reader.hpp"
 #include "runtime/http/response_text.hpp"
 #include "tests/support/rng.hpp"
@@ -159,6 +160,24 @@ TEST_CASE("a head that would break out of its line is not written") {
 TEST_CASE("a problem is JSON whatever its message") {
   CHECK(problem_json({400, "t", "c", "a \"b\"\n"}) ==
         R"({"error":{"message":"a \"b\"\u000a","type":"t","param":null,"code":"c"}})");
+}
+
+TEST_CASE("the defaults of the HTTP settings are within their ranges") {
+  http_config written;
+  http_config read;
+  config_schema from;
+  config_schema to;
+  from.section("http", "HTTP.", written);
+  to.section("http", "HTTP.", read);
+  CHECK(to.read_toml(from.effective(), "defaults"));
+}
+
+TEST_CASE("an expectation other than 100-continue is refused") {
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: ";
+  CHECK(fed_reader{head + "tea\r\n\r\n", 1}.status() == 417);
+  const fed_reader good{head + "100-Continue\r\n\r\n", 1};
+  CHECK(good.status() == 0);
+  CHECK(good.reader.expects_continue());
 }
 
 TEST_CASE("query values are found and decoded") {
