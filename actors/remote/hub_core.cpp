@@ -4,6 +4,7 @@
 #include "actors/remote/actor_ref.hpp"
 #include "actors/remote/peer_watch.hpp"
 #include "actors/remote/remote_proxy.hpp"
+#include "proto/types/check.hpp"
 #include "proto/types/limits.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -51,6 +52,7 @@ void hub_core::log(const std::string& name, const std::string& fields) const {
 
 void hub_core::add_peer(const net::peer_info& peer) {
   const std::unique_lock lock{links_mutex_};
+  DEEPINFER_CHECK(!links_.contains(peer.id));  // `on_peer_down` comes before the next `on_peer_up`
   links_[peer.id] = std::make_shared<peer_link>(peer, to_caf_node(peer.id));
   std::erase_if(departed_, [&](const net::peer_info& gone) { return gone.id == peer.id; });
 }
@@ -148,6 +150,7 @@ void hub_core::close(const failure& why) {
     transport_ = nullptr;
   }
   for (const auto& link : all_links()) remove_peer(link->peer().id, why, nullptr);
+  locals_->release();
 }
 
 remote_stats hub_core::stats() const {

@@ -5,6 +5,7 @@
 #include <caf/abstract_actor.hpp>
 
 #include <utility>
+#include <vector>
 
 namespace deepinfer::remote {
 
@@ -113,6 +114,14 @@ void local_table::forget(caf::actor_id id) {
   entries_.erase(found);
   if (gone.kept) --kept_;
   if (gone.number < first_dynamic_actor) well_known_.erase(gone.number);
+}
+
+void local_table::release() {
+  std::vector<caf::strong_actor_ptr> kept;  // released after the lock: it may be the last one
+  const std::lock_guard lock{mutex_};
+  for (auto& [id, row] : entries_)
+    if (row.kept) kept.push_back(std::move(row.kept));
+  kept_ = 0;
 }
 
 size_t local_table::exports() const {

@@ -33,6 +33,9 @@ public:
   /// The number without making an entry.
   [[nodiscard]] uint64_t number_of(caf::actor_id id) const;
 
+  /// Keeps no actor alive any more; those that nobody else holds end.
+  void release();
+
   [[nodiscard]] size_t exports() const;
   [[nodiscard]] size_t size() const;
 

@@ -87,9 +87,8 @@ void remote_hub::allow_inline(const caf::strong_actor_ptr& actor) {
   auto* job = dynamic_cast<caf::resumable*>(actor->get());
   if (job == nullptr) return;  // a blocking actor has a thread of its own
   core_->unit().allow(job);
-  actor->get()->attach_functor([core = std::weak_ptr{core_}, job] {
-    if (const auto alive = core.lock()) alive->unit().forbid(job);
-  });
+  // Holds the core, because the actor's context is the core's unit from now on.
+  actor->get()->attach_functor([core = core_, job] { core->unit().forbid(job); });
 }
 
 void remote_hub::on_peer_up(const net::peer_info& peer) {

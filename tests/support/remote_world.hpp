@@ -88,7 +88,7 @@ public:
     for (const auto& other : nodes_)
       if (other.get() != &made) made.transport->dial(other->transport->address());
     driver_.add_source(made.world);
-    run();
+    advance(std::chrono::milliseconds{100});
     return made;
   }
 

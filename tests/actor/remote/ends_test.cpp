@@ -85,13 +85,27 @@ TEST_SUITE("actors/remote") {
     world.run();
     CHECK(b.hub.stats().received[size_t(wire::frame_kind::unmonitor)] == 1);
     for (int i = 0; i < 100; ++i) {  // nothing piles up at the actor or its hub
-      watcher_of(observer)->monitor(remote);
+      monitor();
       watcher_of(observer)->demonitor(remote.address());
+      world.run();
     }
-    world.run();
     monitor();
     end(caf::exit_reason::user_shutdown);
     CHECK(seen().downs.size() == 1);
+    CHECK(a.hub.stats().received[size_t(wire::frame_kind::down)] == 1);
+  }
+
+  TEST_CASE_FIXTURE(watched_clerk, "the end of an old handle leaves its successor alone") {
+    monitor();
+    end(caf::exit_reason::user_shutdown);
+    const auto again = *a.hub.resolve<clerk_actor>(ref);
+    CHECK(again == remote);  // the same actor to CAF, but another handle
+    CHECK(world.ask<msg<Ping>>(a, remote, ping(1)).error().code == error_code::unreachable);
+    CHECK(world.ask<msg<Ping>>(a, again, ping(1)).error().code == error_code::not_found);
+    remote = nullptr;
+    world.run();
+    CHECK(a.hub.stats().proxies == 1);
+    CHECK(*a.hub.resolve<clerk_actor>(ref) == again);
   }
 
   TEST_CASE_FIXTURE(watched_clerk, "after the end, sends bounce at once") {
@@ -126,9 +140,14 @@ TEST_SUITE("actors/remote") {
   }
 
   TEST_CASE_FIXTURE(watched_clerk, "a kill crosses as a kill, a normal exit as a normal exit") {
-    monitor();
-    SUBCASE("kill") {
-      caf::anon_send_exit(remote, caf::exit_reason::kill);
+    SUBCASE("kill") {  // which is fatal even to an actor that handles exits
+      const auto on_b = b.world.system.spawn(watcher);
+      const auto handle = *a.hub.resolve<caf::actor>(*b.hub.export_actor(on_b));
+      watcher_of(observer)->monitor(handle);
+      caf::anon_send_exit(handle, caf::exit_reason::user_shutdown);
+      world.run();
+      CHECK(seen().downs.empty());
+      caf::anon_send_exit(handle, caf::exit_reason::kill);
       world.run();
       REQUIRE(seen().downs.size() == 1);
       CHECK_FALSE(seen().normal[0]);
@@ -255,6 +274,17 @@ TEST_SUITE("actors/remote") {
     watcher_of(observer)->monitor(remote);
     a.world.run();
     CHECK(seen().downs.size() == 2);
+  }
+
+  TEST_CASE_FIXTURE(watched_clerk, "a stopped hub keeps no actor alive") {
+    b.world.self->monitor(local);
+    local = nullptr;
+    world.run();
+    b.transport->stop();
+    b.hub.stop();
+    b.world.run();
+    CHECK(b.world.received<caf::down_msg>());
+    CHECK(b.hub.stats().exports == 0);
   }
 
   TEST_CASE("whatever the order of events, every request ends once and every monitor fires once") {

@@ -163,6 +163,36 @@ TEST_SUITE("actors/remote") {
     CHECK(node.transport.sent[0].header.kind == wire::frame_kind::monitor);
   }
 
+  TEST_CASE("control frames keep their order while they wait") {
+    scripted_node node;
+    const auto observer = node.world.system.spawn(watcher);
+    node.transport.refuse_sends = full;
+    watcher_of(observer)->monitor(node.remote);
+    node.transport.run_posted();
+    node.transport.refuse_sends.reset();
+    watcher_of(observer)->demonitor(node.remote.address());
+    node.transport.run_posted();
+    node.hub.sweep();
+    REQUIRE(node.transport.sent.size() == 2);
+    CHECK(node.transport.sent[0].header.kind == wire::frame_kind::monitor);
+    CHECK(node.transport.sent[1].header.kind == wire::frame_kind::unmonitor);
+  }
+
+  TEST_CASE("a peer that asks to monitor an actor twice is told once") {
+    scripted_node node;
+    const auto mine = node.world.system.spawn(clerk, &node.hub);
+    wire::frame_header h;
+    h.kind = wire::frame_kind::monitor;
+    h.destination = node.hub.export_actor(mine)->actor;
+    node.transport.receive(there, h);
+    node.transport.receive(there, h);
+    node.world.self->send(mine, cancel(4));
+    node.world.run();
+    REQUIRE(node.transport.sent.size() == 1);
+    CHECK(node.transport.sent[0].header.kind == wire::frame_kind::down);
+    CHECK(node.transport.sent[0].header.source == h.destination);
+  }
+
   TEST_CASE("a peer that takes no control frames is dropped at the limit") {
     scripted_node node{{.max_waiting_control = 3}};
     node.transport.refuse_sends = full;
