@@ -44,6 +44,8 @@ struct v41_model::internals {
 
 namespace {
 
+constexpr size_t logit_rows = 16;  // logits held at once
+
 kernels::op_table make_ops(kernel_backend backend) {
   kernels::op_table ops;
   if (backend == kernel_backend::reference) {
@@ -183,10 +185,13 @@ void v41_model::step(std::span<step_item> items) {
     }
     if (segments.empty()) break;
     inner_->graph.run(segments, {});
-    for (size_t i = 0; i < rows.size(); ++i) {
-      float* logits = room(inner_->logits, vocabulary);
-      inner_->graph.logits(std::span(rows).subspan(i, 1), logits);
-      finish(*sampling[i], std::span(logits, vocabulary));
+    // In groups, so that the head's weights are read once for several rows.
+    for (size_t first = 0; first < rows.size(); first += logit_rows) {
+      const size_t count = std::min(logit_rows, rows.size() - first);
+      float* logits = room(inner_->logits, count * vocabulary);
+      inner_->graph.logits(std::span(rows).subspan(first, count), logits);
+      for (size_t i = 0; i < count; ++i)
+        finish(*sampling[first + i], std::span(logits + i * vocabulary, vocabulary));
     }
   }
 }
@@ -199,7 +204,7 @@ std::vector<state_part> v41_model::export_state(const sequence& from) const {
 result<std::unique_ptr<sequence>> v41_model::import_state(std::span<const state_part> parts,
                                                           std::span<const int32_t> tokens) const {
   if (tokens.size() > inner_->info.context_limit)
-    return failure{error_code::too_large, "the sequence is longer than the context limit"};
+    return failure{error_code::invalid_argument, "the sequence is longer than the context limit"};
   if (!in_vocabulary(tokens, inner_->info.vocabulary))
     return failure{error_code::invalid_argument, "a token lies outside the vocabulary"};
   std::vector<int64_t> look_back(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
