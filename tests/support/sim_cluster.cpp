@@ -124,7 +124,7 @@ sim_node::sim_node(net::loop_network& network, const net::loop_node& life, const
       roles(what),
       address(life.address) {
   world.shuffle(seed);
-  hub = std::make_unique<remote_hub>(world.system, *transport, remote_options{}, [this] { return world.now(); });
+  hub = std::make_unique<remote_hub>(world.system, *transport, remote_config{}, [this] { return world.now(); });
   hub->subscribe(events->subscription(nullptr));
   REQUIRE(transport->start(*hub));
   node_plan plan;
