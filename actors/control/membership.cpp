@@ -102,6 +102,7 @@ void ask_registries(self_ptr self) {
 void on_tick(self_ptr self) {
   membership_state& state = self->state;
   ask_registries(self);
+  state.setup.hub->sweep();
   state.table->sweep(now_of(self));
   dial_due(self);
   tell_changes(self);

@@ -35,18 +35,12 @@ public:
   spawner(caf::actor_system& system, const node_plan& plan) : system_(system), plan_(plan) {}
 
   result<node_actors> run() {
-    spawn_control();
+    if (const auto ok = spawn_control(); !ok) return ok.error();
     if (has(node_role::prefill))
       if (const auto ok = spawn_engine(schedule::engine_role::prefill); !ok) return ok.error();
     if (has(node_role::decode))
       if (const auto ok = spawn_engine(schedule::engine_role::decode); !ok) return ok.error();
     if (has(node_role::gateway)) spawn_gateway();
-    if (const auto ok =
-            plan_.hub->publish(membership_actor_number, membership_actor{made_.membership});
-        !ok)
-      return ok.error();
-    if (const auto ok = plan_.hub->publish(console_actor_number, console_actor{made_.console}); !ok)
-      return ok.error();
     return std::move(made_);
   }
 
@@ -65,10 +59,13 @@ private:
     made_.essential.push_back(caf::actor_cast<caf::actor>(handle));
   }
 
-  void spawn_control() {
+  // Published before anybody sends to them: the console then shows them under one number.
+  result<void> spawn_control() {
     made_.console = system_.spawn(
         console, console_setup{plan_.settings.console, plan_.hub, plan_.self.id, plan_.recent_log});
     made_.essential.push_back(caf::actor_cast<caf::actor>(made_.console));
+    if (auto ok = plan_.hub->publish(console_actor_number, console_actor{made_.console}); !ok)
+      return ok;
     membership_setup setup;
     setup.config = plan_.settings.membership;
     setup.cluster = plan_.cluster;
@@ -78,8 +75,12 @@ private:
     setup.hub = plan_.hub;
     setup.transport = plan_.transport;
     made_.membership = system_.spawn(membership, setup);
+    if (auto ok = plan_.hub->publish(membership_actor_number, membership_actor{made_.membership});
+        !ok)
+      return ok;
     keep("membership", made_.membership);
     caf::anon_send(made_.membership, watch_members{made_.console});
+    return {};
   }
 
   void offer(const std::string& kind, const result<actor_ref>& ref) {

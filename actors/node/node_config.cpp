@@ -15,6 +15,8 @@ process_config::process_config() {
   schema_.section("node", "The node itself.", node);
   schema_.section("log", "The log.", log);
   schema_.section("fabric", "Links between nodes.", fabric);
+  schema_.section("remote", "Handles of actors in other processes.", remote);
+  schema_.section("multicast", "Finding nodes on a LAN.", multicast);
   schema_.section("http", "The gateway's listener.", http);
   schema_.section("console_http", "The listener of console and metrics.", console_http);
   schema_.section("recipe", "From requests to prompts.", recipe);

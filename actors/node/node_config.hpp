@@ -4,6 +4,7 @@
 #include "proto/types/result.hpp"
 #include "runtime/base/config.hpp"
 #include "runtime/base/log.hpp"
+#include "actors/remote/remote_config.hpp"
 #include "runtime/http/http_config.hpp"
 #include "runtime/net/fabric/fabric_config.hpp"
 #include "runtime/net/multicast_registry.hpp"
@@ -27,7 +28,6 @@ struct node_config {
   std::string level = "L0";
   uint32_t context_limit = 0;
   uint32_t threads = 2;
-  bool multicast = false;
   std::chrono::milliseconds drain{5000};
 
   template <class V>
@@ -44,9 +44,22 @@ struct node_config {
     v.field("context_limit", context_limit, between(0, 1 << 20),
             "Longest prompt and output together; 0: what the model allows.");
     v.field("threads", threads, between(1, 256), "Threads that run actors.");
-    v.field("multicast", multicast, "Find nodes of the same LAN by multicast.");
     v.field("drain", drain, between(0, 3600000),
             "How long open requests may go on after an order to stop.");
+  }
+};
+
+/// Section `[multicast]`.
+struct multicast_settings {
+  bool enabled = false;
+  net::multicast_config lan;
+
+  template <class V>
+  void describe(V& v) {
+    v.field("enabled", enabled, "Find nodes of the same LAN by multicast.");
+    v.field("group", lan.group, "IPv4 group.");
+    v.field("port", lan.port, between(1, 65535), "UDP port.");
+    v.field("interface", lan.interface, "Network interface; empty: chosen by the system.");
   }
 };
 
@@ -74,7 +87,8 @@ struct process_config {
   node_config node;
   log_config log;
   net::fabric_config fabric;
-  net::multicast_config multicast;
+  remote_config remote;
+  multicast_settings multicast;
   http_config http;
   http_config console_http;
   recipe_config recipe;

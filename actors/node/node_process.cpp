@@ -6,6 +6,7 @@
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
+#include "runtime/model/checkpoint.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
 #include "runtime/net/local_registry.hpp"
@@ -151,9 +152,7 @@ result<void> running_node::load_model() {
   if (model_name_.empty())
     model_name_ = (dir.has_filename() ? dir : dir.parent_path()).filename().string();
   model::v41_options options;
-  options.name = model_name_;
-  options.level =
-      config_.node.level == "L1" ? model::conformance_level::L1 : model::conformance_level::L0;
+  options.level = config_.node.level == "L1" ? model::numeric_level::L1 : model::numeric_level::L0;
   options.context_limit = config_.node.context_limit;
   const auto begun = steady_now();
   for (const auto role : {node_role::prefill, node_role::decode}) {
@@ -163,9 +162,12 @@ result<void> running_node::load_model() {
     models_.push_back(*std::move(made));
   }
   if (talks) {
-    auto facts = model::read_model_info(dir, options);
-    if (!facts) return facts.error();
-    context_limit_ = facts->context_limit;
+    const auto files = model::checkpoint::open(dir);
+    if (!files) return files.error();
+    const auto shape = model::parse_v41_config(files->config_text());
+    if (!shape) return shape.error();
+    const uint32_t wanted = config_.node.context_limit;
+    context_limit_ = wanted == 0 ? shape->max_positions : std::min(shape->max_positions, wanted);
     auto tokenizer = text::load_tokenizer(dir / "tokenizer.json");
     if (!tokenizer) return tokenizer.error();
     if (const auto usable = recipe::check_tokenizer(**tokenizer); !usable) return usable.error();
@@ -189,7 +191,7 @@ result<void> running_node::open_fabric() {
   auto transport = net::make_fabric_transport(fabric);
   if (!transport) return transport.error();
   transport_ = *std::move(transport);
-  hub_ = std::make_unique<remote_hub>(*system_, *transport_, remote_options{}, steady_now);
+  hub_ = std::make_unique<remote_hub>(*system_, *transport_, config_.remote, steady_now);
   hub_->subscribe(events_->subscription(log_));
   return {};
 }
@@ -198,8 +200,8 @@ result<void> running_node::open_registries() {
   auto local = net::make_local_registry({runtime_directory(), config_.node.cluster});
   if (!local) return local.error();
   registries_.push_back(*std::move(local));
-  if (!config_.node.multicast) return {};
-  net::multicast_config multicast = config_.multicast;
+  if (!config_.multicast.enabled) return {};
+  net::multicast_config multicast = config_.multicast.lan;
   multicast.cluster = config_.node.cluster;
   multicast.secret = config_.node.secret;
   auto lan = net::make_multicast_registry(multicast);

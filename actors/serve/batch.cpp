@@ -52,11 +52,12 @@ batch_actor::behavior_type batch(batch_actor::stateful_pointer<batch_state> self
     const uint64_t following = state.turn + 1;
     state.turn = 0;
     state.job.reset();
-    // The turn goes first: the device must not wait for the engine's bookkeeping.
-    self->send(state.next, step_turn{following});
-    state.card.sent(state.next);
+    // The result goes before the turn: so the engine has it in its mailbox before the sibling can
+    // send the next one, and hears of steps in their order although two threads compute them.
     self->send(engine, std::move(done));
     state.card.sent(engine);
+    self->send(state.next, step_turn{following});
+    state.card.sent(state.next);
   };
   return {
       [self, run_if_ready](const step_job& job) {
