@@ -77,6 +77,10 @@ caf::result<wire::msg<wire::RouteReply>> on_route(self_ptr self,
   std::vector<engine_key> exclude;
   for (const auto ref : query.getExclude()) exclude.push_back(key_of(read_ref(ref)));
   const policy::route_request what{query.getPromptTokens(), query.getMaxTokens()};
+  if (state.table.size() == 0)
+    return to_caf({error_code::no_capacity,
+                   "no " + state.setup.role +
+                       " engine is in the cluster: start a node with --roles " + state.setup.role});
   const auto chosen = state.table.choose(*state.setup.policy, what, exclude, now_of(self));
   if (!chosen) {
     state.card.count("refused");
