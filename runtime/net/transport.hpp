@@ -102,7 +102,8 @@ public:
   /// own thread it is posted at once.
   virtual result<void> send(const node_id& to, outgoing_frame frame) = 0;
 
-  /// Lets peers read `bytes` until `unregister`. The memory must outlive that.
+  /// Lets peers read `bytes` until `unregister`. The memory must outlive that; after `unregister`
+  /// returns nothing reads it any more. Allowed before `start`.
   virtual result<memory_region> register_memory(std::span<std::byte> bytes) = 0;
   virtual void unregister(const memory_region& region) = 0;
 

@@ -126,8 +126,10 @@ void bulk_lane::take_back(uint64_t link, uint64_t ticket) {
   });
 }
 
-/// Runs `task` on the bulk thread and waits for it; not at all once the thread has ended.
-void bulk_lane::call(std::function<void()> task) {
+/// Runs `task` on the bulk thread and waits for it; not at all once the thread has ended. Before
+/// `start` there is no thread yet, and the caller's will do.
+void bulk_lane::call(const std::function<void()>& task) {
+  if (!started_.load()) return task();
   std::promise<void> done;
   const bool taken = tasks_.push([&task, &done] {
     task();
@@ -138,7 +140,6 @@ void bulk_lane::call(std::function<void()> task) {
 
 result<uint64_t> bulk_lane::register_region(std::span<std::byte> bytes) {
   result<uint64_t> out = failure{error_code::cancelled, "this node stops"};
-  if (!started_.load()) return failure{error_code::invalid_argument, "start the transport first"};
   call([&] {
     if (handles_.size() >= config_.max_regions) {
       out = failure{error_code::no_capacity, "too many memory regions: raise max_regions"};
@@ -159,7 +160,6 @@ result<uint64_t> bulk_lane::register_region(std::span<std::byte> bytes) {
 }
 
 void bulk_lane::unregister_region(uint64_t key) {
-  if (!started_.load()) return;
   call([&] {
     regions_.erase(key);
     if (handles_.erase(key) == 0) return;

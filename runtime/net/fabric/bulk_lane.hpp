@@ -47,7 +47,7 @@ public:
   void show(export_request request);
   void take_back(uint64_t link, uint64_t ticket);
 
-  /// Blocks until the bulk thread has done it.
+  /// Blocks until the bulk thread has done it. Allowed before `start`.
   result<uint64_t> register_region(std::span<std::byte> bytes);
   /// Blocks. Afterwards nothing of the region is being sent any more: connections on which an
   /// answer might be under way are closed, and made again.
@@ -59,7 +59,7 @@ private:
 
   bulk_lane(const fabric_config& config, fid_fabric& fabric) : config_(config), fabric_(fabric) {}
   void run();
-  void call(std::function<void()> task);
+  void call(const std::function<void()>& task);
   void sleep(steady_time now);
   [[nodiscard]] int sleep_ms(steady_time now) const;
   void run_timers(steady_time now);

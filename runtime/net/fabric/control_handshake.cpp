@@ -107,7 +107,7 @@ void control_lane::attempt_failed(const fabric_link& link, const failure& why) {
   try_next(link.dial);
 }
 
-void control_lane::end_dial(uint64_t number, const failure& why) {
+void control_lane::end_dial(uint64_t number, failure why) {
   const auto found = dials_.find(number);
   if (found == dials_.end()) return;
   const std::string address = found->second.address;

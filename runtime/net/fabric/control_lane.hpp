@@ -101,7 +101,7 @@ private:
   void resolve(uint64_t dial, const host_and_port& where);
   void try_next(uint64_t dial);
   void attempt_failed(const fabric_link& link, const failure& why);
-  void end_dial(uint64_t dial, const failure& why);
+  void end_dial(uint64_t dial, failure why);  ///< by value: `why` may be the dial's own
   void on_request(const std::shared_ptr<connection_request>& request, const hello& peer);
   void note_refused(const std::string& why);  ///< any thread
   void on_control_request(connection_request& request, const hello& peer);

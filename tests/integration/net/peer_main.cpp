@@ -2,7 +2,10 @@
 // 16 MiB of a known pattern, and tells each new peer the region's key.
 //
 //   net_peer NUMBER [DIAL]
+//   net_peer --bench-peer          the other side of the measurements
+//   net_peer --bench               measures against itself, prints the figures
 #include "proto/types/check.hpp"
+#include "runtime/net/fabric/fabric_bench.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
 
 #include <unistd.h>
@@ -34,12 +37,29 @@ struct echo final : net::transport_handler {
   void on_event(const std::string&, const std::string&) override {}
 };
 
+int measure() {
+  net::fabric_bench_options options;
+  options.peer_command = {"/proc/self/exe", "--bench-peer"};
+  const auto figures = net::measure_fabric(options);
+  if (!figures) {
+    std::fprintf(stderr, "net_peer: %s\n", to_string(figures.error()).c_str());
+    return 1;
+  }
+  for (const auto& f : *figures)
+    std::printf("%-46s %10.2f %-12s ratio %.2f runs %zu spread %.2f\n", f.name.c_str(), f.value,
+                f.unit.c_str(), f.ratio, f.runs, f.spread);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   net::restore_signal_defaults();
+  const std::string first = argc > 1 ? argv[1] : "99";
+  if (first == "--bench-peer") return net::serve_bench("tcp") ? 0 : 1;
+  if (first == "--bench") return measure();
   net::fabric_config config;
-  config.node = {0xABCD, argc > 1 ? std::stoull(argv[1]) : 99};
+  config.node = {0xABCD, std::stoull(first)};
   config.epoch = config.node.lo;
   config.cluster = "test";
   config.secret = "open sesame";
@@ -53,10 +73,10 @@ int main(int argc, char** argv) {
   handler.link = made->get();
   std::vector<std::byte> memory(size_t{16} << 20);
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 7 + (i >> 12));
-  if (!(*made)->start(handler)) return 1;
   const auto region = (*made)->register_memory(memory);
   if (!region) return 1;
   handler.region = region->key;
+  if (!(*made)->start(handler)) return 1;
   std::printf("%s\n", (*made)->address().c_str());
   std::fflush(stdout);
   if (argc > 2) (*made)->dial(argv[2]);

@@ -22,10 +22,10 @@ uint64_t region_of(live_node& node, const node_id& peer) {
 
 TEST_SUITE("runtime/net/fabric") {
   TEST_CASE("reads of all sizes bring the peer's bytes, and range and key are checked") {
+    const size_t size = (size_t{9} << 20) + 8;
+    auto memory = pattern(size, 5);  // registered: outlives the nodes
     live_node a{test_config(1)}, b{test_config(2)};
     a.connect(b);
-    const size_t size = (size_t{9} << 20) + 8;
-    auto memory = pattern(size, 5);
     const auto region = b.link->register_memory(memory);
     REQUIRE(region);
     for (const size_t length : {size_t{0}, size_t{1}, size_t{100}, size_t{114688}, size_t{1} << 20,
@@ -52,10 +52,10 @@ TEST_SUITE("runtime/net/fabric") {
   }
 
   TEST_CASE("after unregister a peer that knew the region is refused, and others can still read") {
-    live_node a{test_config(1)}, b{test_config(2)};
-    a.connect(b);
     auto memory = std::make_unique<std::vector<std::byte>>(pattern(4 << 20, 5));
     auto other = pattern(4096, 6);
+    live_node a{test_config(1)}, b{test_config(2)};
+    a.connect(b);
     const auto region = b.link->register_memory(*memory);
     const auto stays = b.link->register_memory(other);
     REQUIRE(region);
@@ -163,8 +163,8 @@ TEST_SUITE("runtime/net/fabric") {
   }
 
   TEST_CASE("a peer that freezes in a long read is dropped by silence, and the lane works on") {
+    auto memory = pattern(1 << 20, 9);  // registered: outlives the nodes
     live_node a{test_config(1)}, c{test_config(3)};
-    auto memory = pattern(1 << 20, 9);
     const auto region = c.link->register_memory(memory);
     a.connect(c);
     for (uint64_t round = 0; round < 2; ++round) {
@@ -247,8 +247,8 @@ TEST_SUITE("runtime/net/fabric") {
   TEST_CASE("the number of memory regions is bounded") {
     net::fabric_config config = test_config(1);
     config.max_regions = 2;
-    live_node a{config};
     std::vector<std::byte> memory(4096);
+    live_node a{config};
     const auto one = a.link->register_memory(memory);
     REQUIRE(one);
     REQUIRE(a.link->register_memory(memory));
