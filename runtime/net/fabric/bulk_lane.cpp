@@ -61,6 +61,7 @@ void bulk_lane::attach(const bulk_peer& peer) {
     if (connection.peer.link != 0) return;  // its connection request came first
     connection.peer = peer;
     connection.connect_at = std::chrono::steady_clock::now();
+    look_again_at(connection.connect_at);
   });
 }
 
@@ -100,6 +101,7 @@ void bulk_lane::read(uint64_t link, std::shared_ptr<bulk_read> request) {
     }
     ++connection.reads;
     connection.waiting.push_back(request);
+    look_again_at(request->deadline);
     pump(connection);
   });
 }
@@ -187,11 +189,17 @@ region_info bulk_lane::describe(const ofi_region& region, const void* bytes, siz
 void bulk_lane::run() {
   while (!stopping_.load()) {
     for (const auto& task : tasks_.take()) task();
+    any_blocked_ = false;
     for (auto& [link, connection] : connections_) {
       if (connection.endpoint && connection.ready) drain(connection);
+      if (connection.blocked) pump(connection);
+      any_blocked_ |= connection.blocked;
     }
     const steady_time now = std::chrono::steady_clock::now();
-    run_timers(now);
+    if (now >= next_timer_) {
+      run_timers(now);
+      next_timer_ = earliest_timer();
+    }
     sleep(now);
   }
   // a caller may be waiting in `call`, and reads may have come after the last look
@@ -201,18 +209,19 @@ void bulk_lane::run() {
     remove(connections_.begin()->first, {error_code::cancelled, "this node stops"});
 }
 
-int bulk_lane::sleep_ms(steady_time now) const {
+steady_time bulk_lane::earliest_timer() const {
   auto next = steady_time::max();
   for (const auto& [link, connection] : connections_) {
-    if (connection.blocked) next = std::min(next, now + retry_blocked);
     if (connection.peer.role == link_role::dialer && !connection.connected)
       next = std::min(next, connection.endpoint ? connection.deadline : connection.connect_at);
-    for (const auto& read : connection.waiting) next = std::min(next, read->deadline);
-    for (const auto& read : connection.expired)
-      next = std::min(next, read->deadline + config_.read_grace);
-    for (const auto& part : connection.under_way)
-      if (!part->read->expired) next = std::min(next, part->read->deadline);
+    for (const auto& read : connection.waiting)
+      next = std::min(next, read->expired ? read->deadline + config_.read_grace : read->deadline);
   }
+  return next;
+}
+
+int bulk_lane::sleep_ms(steady_time now) const {
+  const steady_time next = any_blocked_ ? now + retry_blocked : next_timer_;
   if (next == steady_time::max()) return -1;
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
   return static_cast<int>(std::clamp<int64_t>(wait, 0, 60'000));
@@ -249,7 +258,6 @@ void bulk_lane::sleep(steady_time now) {
 void bulk_lane::run_timers(steady_time now) {
   for (auto& [link, connection] : connections_) {
     expire_reads(connection, now);
-    if (connection.blocked) pump(connection);
     if (connection.peer.role != link_role::dialer || connection.connected) continue;
     if (connection.endpoint && now >= connection.deadline) reset(connection, cause::own);
     if (!connection.endpoint && now >= connection.connect_at) connect(connection, now);

@@ -6,7 +6,7 @@
 #include "runtime/net/fabric/inbox.hpp"
 #include "runtime/net/fabric/region_table.hpp"
 
-#include <condition_variable>
+#include <algorithm>
 #include <map>
 #include <thread>
 
@@ -62,6 +62,9 @@ private:
   void call(const std::function<void()>& task);
   void sleep(steady_time now);
   [[nodiscard]] int sleep_ms(steady_time now) const;
+  [[nodiscard]] steady_time earliest_timer() const;
+  /// Something may be due at `when`. Being asked too early costs a look, too late a deadline.
+  void look_again_at(steady_time when) { next_timer_ = std::min(next_timer_, when); }
   void run_timers(steady_time now);
   void read_events();
   void on_event(uint32_t event, std::span<const std::byte> entry);
@@ -101,6 +104,8 @@ private:
   owned_fd poll_set_;  ///< epoll: waker, event queue, one completion queue per connection
   waker waker_;
   inbox<std::function<void()>> tasks_{waker_};
+  steady_time next_timer_ = steady_time::max();
+  bool any_blocked_ = false;
   connection_map connections_;
   std::map<const fid*, uint64_t> links_;  ///< of the endpoints that live
   region_table regions_;

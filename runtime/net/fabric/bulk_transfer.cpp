@@ -92,6 +92,7 @@ void bulk_lane::reset(bulk_connection& connection, cause why) {
   connection.queue.reset();  // the parts are ours again
   connection.connected = false;
   connection.blocked = false;
+  look_again_at(connection.connect_at);
 
   std::vector<std::shared_ptr<bulk_read>> touched;
   for (auto& part : connection.under_way) {
