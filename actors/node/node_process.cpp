@@ -16,6 +16,7 @@
 #include <caf/scoped_actor.hpp>
 #include <sys/random.h>
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <utility>
@@ -88,7 +89,7 @@ private:
   const process_config& config_;
   std::function<void()> on_loss_;
   std::atomic<bool> lost_{false};
-  bool stopped_ = false;
+  std::atomic<bool> stopped_{false};
   std::set<node_role> roles_;
   node_id id_{random_word(), random_word()};
   uint64_t epoch_ = epoch_now();
@@ -250,6 +251,7 @@ result<void> running_node::spawn() {
   actors_ = *std::move(made);
   node_actor_setup setup{hub_.get(), join_text(what.self.roles, ", "), actors_.essential,
                          [this](const failure& why) {
+                           if (stopped_) return;  // ended in order, not lost
                            log_->error("node.lost", {{"why", to_string(why)}});
                            lost_ = true;
                            on_loss_();
@@ -293,7 +295,7 @@ result<void> running_node::write_endpoints() {
 }
 
 void running_node::stop() {
-  if (std::exchange(stopped_, true)) return;
+  if (stopped_.exchange(true)) return;
   endpoints_file_.reset();
   if (system_) {
     const caf::scoped_actor self{*system_};

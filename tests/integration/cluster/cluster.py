@@ -6,6 +6,7 @@ deadline; the deadline only says how long a broken run takes.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -23,6 +24,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
 MODEL = os.path.join(SOURCE, 'examples', 'models', 'tiny-v41')
 
+CLONE_NEWNET = 0x40000000
 PATIENCE = 30       # for something that must happen, on a machine that others use too
 SEEN_WITHIN = 6     # the promise is 3 s; the rest is for a loaded two-core machine
 
@@ -74,6 +76,35 @@ def chat_body(prompt='Hello!', **fields):
     return body
 
 
+class Address(str):
+    """host:port, as it is reached from inside a network namespace (or none)."""
+    namespace = None
+
+    @classmethod
+    def inside(cls, text, namespace):
+        made = cls(text)
+        made.namespace = namespace
+        return made
+
+
+@contextlib.contextmanager
+def network_of(namespace):
+    """This thread makes its sockets inside the namespace meanwhile."""
+    if namespace is None:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open('/proc/thread-self/ns/net', 'rb') as home, \
+            open(f'/var/run/netns/{namespace}', 'rb') as there:
+        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f'cannot enter the namespace {namespace}')
+        try:
+            yield
+        finally:
+            if libc.setns(home.fileno(), CLONE_NEWNET) != 0:
+                os.abort()  # every later socket would be in the wrong network
+
+
 class Broken(Exception):
     """The peer ended a connection in the middle of an answer."""
 
@@ -83,7 +114,8 @@ class Connection:
 
     def __init__(self, address, timeout=PATIENCE):
         host, port = address.rsplit(':', 1)
-        self.socket = socket.create_connection((host.strip('[]'), int(port)), timeout=timeout)
+        with network_of(getattr(address, 'namespace', None)):
+            self.socket = socket.create_connection((host.strip('[]'), int(port)), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b''
 
@@ -252,8 +284,10 @@ def ask(address, body, timeout=60):
 class Node:
     """One `deepinfer node` process."""
 
-    def __init__(self, cluster, arguments, prefix=(), environment=None):
+    def __init__(self, cluster, arguments, namespace=None, environment=None):
         self.cluster = cluster
+        self.namespace = namespace
+        prefix = ('ip', 'netns', 'exec', namespace) if namespace else ()
         self.log_path = os.path.join(cluster.folder, f'node{len(cluster.nodes)}.log')
         self.started = {}
         with open(self.log_path, 'wb') as log:
@@ -286,11 +320,11 @@ class Node:
 
     @property
     def http(self):
-        return self.started['http']
+        return Address.inside(self.started['http'], self.namespace)
 
     @property
     def console(self):
-        return self.started['console']
+        return Address.inside(self.started['console'], self.namespace)
 
     def is_ready(self):
         try:
@@ -316,6 +350,9 @@ class Node:
         """Whether exactly `nodes` and this one live, as this node sees it."""
         alive = {node for node, state in self.states().items() if state == 'alive'}
         return alive == {node.id for node in (self, *nodes)}
+
+    def state_of(self, node):
+        return self.states().get(node.id)
 
     def counter(self, kind, name, node=None):
         """Sum over the actors of a kind, of one node or of all."""
