@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/console/actor_card.hpp"
 #include "actors/messages/console.hpp"
 #include "actors/messages/membership.hpp"
 #include "actors/remote/remote_hub.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/console/actor_card.hpp"
 #include "actors/messages/engine.hpp"
 #include "actors/messages/routing.hpp"
 #include "actors/remote/remote_hub.hpp"

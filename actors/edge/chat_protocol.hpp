@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/edge/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "runtime/recipe/chat_codec.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "actors/edge/protocol.hpp"
+#include "actors/console/actor_card.hpp"
 #include "actors/messages/codec.hpp"
+#include "actors/messages/protocol.hpp"
 
 #include <caf/stateful_actor.hpp>
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/console/actor_card.hpp"
 #include "actors/edge/request.hpp"
 #include "actors/messages/request.hpp"
 #include "runtime/base/rng.hpp"

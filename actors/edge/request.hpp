@@ -1,6 +1,7 @@
 #pragma once
 
-#include "actors/edge/protocol.hpp"
+#include "actors/console/actor_card.hpp"
+#include "actors/messages/protocol.hpp"
 #include "actors/messages/request.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "runtime/base/config.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/edge/protocol.hpp"
 #include "actors/messages/introspection.hpp"
+#include "actors/messages/protocol.hpp"
 #include "runtime/recipe/api_error.hpp"
 
 #include <memory>

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "actors/node/node_actors.hpp"
+#include "actors/remote/remote_config.hpp"
 #include "proto/types/result.hpp"
 #include "runtime/base/config.hpp"
 #include "runtime/base/log.hpp"
-#include "actors/remote/remote_config.hpp"
 #include "runtime/http/http_config.hpp"
 #include "runtime/net/fabric/fabric_config.hpp"
 #include "runtime/net/multicast_registry.hpp"

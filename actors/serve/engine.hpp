@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/console/actor_card.hpp"
 #include "actors/messages/engine.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "actors/serve/batch.hpp"

@@ -13,12 +13,14 @@ namespace {
 const std::set<node_role> gateway_roles{node_role::gateway, node_role::controller};
 const std::set<node_role> prefill_roles{node_role::prefill};
 const std::set<node_role> decode_roles{node_role::decode};
-const std::set<node_role> all_roles{node_role::gateway, node_role::prefill, node_role::decode, node_role::controller};
+const std::set<node_role> all_roles{node_role::gateway, node_role::prefill, node_role::decode,
+                                    node_role::controller};
 
 sim_request draw_request(test::rng& random) {
   sim_request r;
   const uint32_t length = 1 + random.below(random.below(5) == 0 ? 400 : 40);
-  for (uint32_t i = 0; i < length; ++i) r.prompt.push_back(static_cast<int32_t>(2 + random.below(60)));
+  for (uint32_t i = 0; i < length; ++i)
+    r.prompt.push_back(static_cast<int32_t>(2 + random.below(60)));
   r.max_tokens = 1 + random.below(40);
   if (random.below(2) == 0) r.sampling = {1.0f, 1.0f, 0, random.next()};
   r.ignore_eos = random.below(4) == 0;
@@ -27,7 +29,9 @@ sim_request draw_request(test::rng& random) {
 }
 
 /// What must hold of an answer, whatever happened to the cluster.
-void check_answer(const sim_cluster& cluster, const sim_request& request, const sim_client& client) {
+void check_answer(const sim_cluster& cluster,
+                  const sim_request& request,
+                  const sim_client& client) {
   const auto want = cluster.expected(request);
   REQUIRE(client.tokens().size() <= want.size());
   CHECK(std::equal(client.tokens().begin(), client.tokens().end(), want.begin()));  // I-4, I-5
@@ -39,7 +43,8 @@ void check_answer(const sim_cluster& cluster, const sim_request& request, const 
 void check_idle(sim_cluster& cluster, sim_node& node) {
   for (const auto& engine : node.actors.engines) {
     const auto gauges = cluster.counters(node, engine);
-    for (const char* name : {"sequences", "waiting", "steps_in_flight", "transfers", "staged", "requests_known"}) {
+    for (const char* name :
+         {"sequences", "waiting", "steps_in_flight", "transfers", "staged", "requests_known"}) {
       CAPTURE(name);
       CHECK(gauges.at(name) == 0);
     }
@@ -116,7 +121,12 @@ TEST_SUITE("sim") {
     cluster.advance(3s);
     std::vector<std::shared_ptr<sim_client>> clients;
     for (int i = 0; i < 30; ++i)
-      clients.push_back(cluster.send(gateway, {.prompt = std::vector<int32_t>(static_cast<size_t>(1 + 10 * i), 5), .max_tokens = 100000, .ignore_eos = true}, 200));
+      clients.push_back(
+          cluster.send(gateway,
+                       {.prompt = std::vector<int32_t>(static_cast<size_t>(1 + 10 * i), 5),
+                        .max_tokens = 100000,
+                        .ignore_eos = true},
+                       200));
     cluster.advance(500ms);
     for (const auto& client : clients) client->leave();
     cluster.advance(1s);
@@ -152,7 +162,8 @@ TEST_SUITE("sim") {
         story += client->text() + "|" + std::to_string(static_cast<int>(client->state())) + ";";
       }
       const auto stats = gateway.transport->stats();
-      return story + std::to_string(stats.frames_sent) + "/" + std::to_string(stats.frames_received);
+      return story + std::to_string(stats.frames_sent) + "/" +
+             std::to_string(stats.frames_received);
     };
     for (uint64_t seed = 1; seed < 4; ++seed) CHECK(run(seed) == run(seed));
   }

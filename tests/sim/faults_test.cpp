@@ -34,7 +34,8 @@ public:
   explicit fault_run(uint64_t seed) : random_(seed), cluster_(seed, options(random_)) {
     add("g:1", {node_role::gateway, node_role::controller});
     const uint32_t prefills = 1 + random_.below(2), decodes = 1 + random_.below(2);
-    for (uint32_t i = 0; i < prefills; ++i) add("p" + std::to_string(i) + ":1", {node_role::prefill});
+    for (uint32_t i = 0; i < prefills; ++i)
+      add("p" + std::to_string(i) + ":1", {node_role::prefill});
     for (uint32_t i = 0; i < decodes; ++i) add("d" + std::to_string(i) + ":1", {node_role::decode});
     if (random_.below(3) == 0) add("x:1", {node_role::prefill, node_role::decode});
   }
@@ -97,7 +98,8 @@ private:
     if (gateway == nullptr) return;
     sim_request r;
     const uint32_t length = 1 + random_.below(random_.below(5) == 0 ? 400 : 40);
-    for (uint32_t i = 0; i < length; ++i) r.prompt.push_back(static_cast<int32_t>(2 + random_.below(60)));
+    for (uint32_t i = 0; i < length; ++i)
+      r.prompt.push_back(static_cast<int32_t>(2 + random_.below(60)));
     r.max_tokens = 1 + random_.below(60);
     if (random_.below(2) == 0) r.sampling = {1.0f, 1.0f, 0, random_.next()};
     r.stream = random_.below(4) != 0;
@@ -113,13 +115,15 @@ private:
 
   void kill_one() {
     const std::string address = pick_address();
-    if (address == "g:1" || cluster_.find(address) == nullptr) return;  // its clients would see a cut connection
+    if (address == "g:1" || cluster_.find(address) == nullptr)
+      return;  // its clients would see a cut connection
     cluster_.kill(address);
   }
 
   void restart_dead() {
     for (const auto& [address, roles] : roles_)
-      if (cluster_.find(address) == nullptr) return static_cast<void>(cluster_.start(address, roles));
+      if (cluster_.find(address) == nullptr)
+        return static_cast<void>(cluster_.start(address, roles));
   }
 
   void split() {
@@ -146,7 +150,8 @@ private:
       CAPTURE(static_cast<int>(open.client->state()));
       REQUIRE(open.client->tokens().size() <= want.size());
       CHECK(std::equal(open.client->tokens().begin(), open.client->tokens().end(), want.begin()));
-      if (open.client->state() == sim_client::outcome::complete) CHECK(open.client->tokens() == want);
+      if (open.client->state() == sim_client::outcome::complete)
+        CHECK(open.client->tokens() == want);
       if (!open.client->left()) CHECK(open.client->state() != sim_client::outcome::open);
       CHECK(open.client->state() != sim_client::outcome::cut);
     }
@@ -155,10 +160,14 @@ private:
   }
 
   void count(const sim_client& client) {
-    if (client.left()) ++sum_->left;
-    else if (client.state() == sim_client::outcome::complete) ++sum_->complete;
-    else if (client.state() == sim_client::outcome::error_status) ++sum_->refused;
-    else ++sum_->broken_off;
+    if (client.left())
+      ++sum_->left;
+    else if (client.state() == sim_client::outcome::complete)
+      ++sum_->complete;
+    else if (client.state() == sim_client::outcome::error_status)
+      ++sum_->refused;
+    else
+      ++sum_->broken_off;
   }
 
   void check_idle() {
@@ -167,7 +176,8 @@ private:
       sim_node& node = *cluster_.find(address);
       for (const auto& engine : node.actors.engines) {
         const auto gauges = cluster_.counters(node, engine);
-        for (const char* name : {"sequences", "waiting", "steps_in_flight", "transfers", "staged", "requests_known"}) {
+        for (const char* name :
+             {"sequences", "waiting", "steps_in_flight", "transfers", "staged", "requests_known"}) {
           CAPTURE(name);
           CHECK(gauges.at(name) == 0);
         }
@@ -213,8 +223,9 @@ TEST_SUITE("sim") {
       CAPTURE(seed);
       fault_run{seed}.run(sum);
     }
-    MESSAGE(sum.complete << " complete, " << sum.refused << " refused, " << sum.broken_off << " broken off, " << sum.left
-                         << " left by their client, over " << count << " seeds");
+    MESSAGE(sum.complete << " complete, " << sum.refused << " refused, " << sum.broken_off
+                         << " broken off, " << sum.left << " left by their client, over " << count
+                         << " seeds");
     if (count >= 50) {
       CHECK(sum.complete > sum.refused + sum.broken_off);
       CHECK(sum.refused + sum.broken_off > 0);

@@ -10,7 +10,8 @@ namespace {
 // Body of a simulated request: numbers separated by blanks, see `encode`.
 std::string encode(const sim_request& r) {
   std::ostringstream out;
-  out << r.max_tokens << ' ' << r.sampling.temperature << ' ' << r.sampling.seed << ' ' << r.ignore_eos << ' ' << r.stream;
+  out << r.max_tokens << ' ' << r.sampling.temperature << ' ' << r.sampling.seed << ' '
+      << r.ignore_eos << ' ' << r.stream;
   for (const int32_t id : r.prompt) out << ' ' << id;
   return out.str();
 }
@@ -40,11 +41,12 @@ private:
 
 class sim_protocol final : public protocol_codec {
 public:
-  recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(const http_request& request,
-                                                                 const exchange_context&) const override {
+  recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(
+      const http_request& request, const exchange_context&) const override {
     auto out = std::make_shared<prepared_exchange>();
     std::istringstream in{request.body};
-    in >> out->max_tokens >> out->sampling.temperature >> out->sampling.seed >> out->ignore_eos >> out->stream;
+    in >> out->max_tokens >> out->sampling.temperature >> out->sampling.seed >> out->ignore_eos >>
+        out->stream;
     for (int32_t id = 0; in >> id;) out->tokens.push_back(id);
     auto writer = std::make_unique<sim_writer>();
     writer->stream = out->stream;
@@ -56,7 +58,10 @@ public:
 
 }  // namespace
 
-result<void> sim_client::respond(uint16_t status, std::string_view, std::string body, const http_headers&) {
+result<void> sim_client::respond(uint16_t status,
+                                 std::string_view,
+                                 std::string body,
+                                 const http_headers&) {
   REQUIRE(state_ == outcome::open);
   REQUIRE(status_ == 0);
   status_ = status;
@@ -96,13 +101,17 @@ void sim_client::take(const std::string& bytes) {
   REQUIRE(state_ == outcome::open);
   // Pieces may end anywhere: words count once they are whole.
   half_ += bytes;
-  const size_t whole = half_.ends_with("end") || half_.ends_with("error") ? half_.size() : half_.rfind(' ') + 1;
+  const size_t whole =
+      half_.ends_with("end") || half_.ends_with("error") ? half_.size() : half_.rfind(' ') + 1;
   std::istringstream in{half_.substr(0, whole)};
   half_.erase(0, whole);
   for (std::string word; in >> word;) {
-    if (word == "end") state_ = outcome::complete;
-    else if (word == "error") state_ = outcome::error_event;
-    else tokens_.push_back(std::stoi(word));
+    if (word == "end")
+      state_ = outcome::complete;
+    else if (word == "error")
+      state_ = outcome::error_event;
+    else
+      tokens_.push_back(std::stoi(word));
   }
   text_ += bytes;
 }
@@ -118,13 +127,16 @@ void sim_client::leave() {
   if (closed_) closed_({error_code::cancelled, "client left"});
 }
 
-sim_node::sim_node(net::loop_network& network, const net::loop_node& life, const std::set<node_role>& what,
-                   const sim_options& options, const std::vector<std::string>& seeds, uint64_t seed)
-    : transport(network.make_transport(life)),
-      roles(what),
-      address(life.address) {
+sim_node::sim_node(net::loop_network& network,
+                   const net::loop_node& life,
+                   const std::set<node_role>& what,
+                   const sim_options& options,
+                   const std::vector<std::string>& seeds,
+                   uint64_t seed)
+    : transport(network.make_transport(life)), roles(what), address(life.address) {
   world.shuffle(seed);
-  hub = std::make_unique<remote_hub>(world.system, *transport, remote_config{}, [this] { return world.now(); });
+  hub = std::make_unique<remote_hub>(world.system, *transport, remote_config{},
+                                     [this] { return world.now(); });
   hub->subscribe(events->subscription(nullptr));
   REQUIRE(transport->start(*hub));
   node_plan plan;
@@ -138,7 +150,9 @@ sim_node::sim_node(net::loop_network& network, const net::loop_node& life, const
   plan.seeds = seeds;
   plan.hub = hub.get();
   plan.transport = transport.get();
-  plan.make_model = [&options] { return std::shared_ptr<model::step_model>{*model::make_toy_model(options.model)}; };
+  plan.make_model = [&options] {
+    return std::shared_ptr<model::step_model>{*model::make_toy_model(options.model)};
+  };
   plan.model_name = options.model.name;
   plan.protocol = std::make_shared<sim_protocol>();
   plan.unix_time = [] { return std::chrono::seconds{0}; };
@@ -166,14 +180,17 @@ sim_cluster::~sim_cluster() = default;
 sim_node& sim_cluster::start(const std::string& address, const std::set<node_role>& roles) {
   ++lives_;
   const net::loop_node life{node_id{0xA0 + lives_, lives_}, lives_, address};
-  if (std::find(addresses_.begin(), addresses_.end(), address) == addresses_.end()) addresses_.push_back(address);
-  nodes_.push_back(std::make_unique<sim_node>(network, life, roles, options_, addresses_, seed_ * 1000 + lives_));
+  if (std::find(addresses_.begin(), addresses_.end(), address) == addresses_.end())
+    addresses_.push_back(address);
+  nodes_.push_back(std::make_unique<sim_node>(network, life, roles, options_, addresses_,
+                                              seed_ * 1000 + lives_));
   driver_.add_source(nodes_.back()->world);
   return *nodes_.back();
 }
 
 void sim_cluster::kill(const std::string& address) {
-  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->address == address; });
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&](const auto& n) { return n->address == address; });
   REQUIRE(found != nodes_.end());
   network.kill(address);
   driver_.remove_source((*found)->world);
@@ -182,11 +199,14 @@ void sim_cluster::kill(const std::string& address) {
 }
 
 sim_node* sim_cluster::find(const std::string& address) {
-  const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n->address == address; });
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&](const auto& n) { return n->address == address; });
   return found == nodes_.end() ? nullptr : found->get();
 }
 
-std::shared_ptr<sim_client> sim_cluster::send(sim_node& gateway, const sim_request& request, size_t capacity) {
+std::shared_ptr<sim_client> sim_cluster::send(sim_node& gateway,
+                                              const sim_request& request,
+                                              size_t capacity) {
   auto client = std::make_shared<sim_client>(capacity);
   auto http = std::make_shared<http_request>();
   http->method = "POST";
@@ -208,13 +228,15 @@ std::vector<int32_t> sim_cluster::expected(const sim_request& request) const {
   return out;
 }
 
-std::map<std::string, int64_t> sim_cluster::counters(sim_node& node, const inspectable_actor& actor) {
+std::map<std::string, int64_t> sim_cluster::counters(sim_node& node,
+                                                     const inspectable_actor& actor) {
   auto answer = node.world.start_ask<wire::msg<wire::ActorInfo>>(actor, wire::msg<wire::Inspect>{});
   run();
   std::map<std::string, int64_t> all;
   const auto info = answer.get();
   REQUIRE(info);
-  for (const auto counter : info->get().getCounters()) all[counter.getName().cStr()] = counter.getValue();
+  for (const auto counter : info->get().getCounters())
+    all[counter.getName().cStr()] = counter.getValue();
   return all;
 }
 

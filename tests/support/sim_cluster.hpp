@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/edge/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "actors/node/node_actors.hpp"
 #include "actors/node/peer_events.hpp"
 #include "runtime/http/server.hpp"
@@ -34,12 +34,19 @@ public:
 
   explicit sim_client(size_t capacity) : capacity_(capacity) {}
 
-  result<void> respond(uint16_t status, std::string_view type, std::string body, const http_headers& extra) override;
-  result<void> begin_stream(uint16_t status, std::string_view type, const http_headers& extra) override;
+  result<void> respond(uint16_t status,
+                       std::string_view type,
+                       std::string body,
+                       const http_headers& extra) override;
+  result<void> begin_stream(uint16_t status,
+                            std::string_view type,
+                            const http_headers& extra) override;
   result<size_t> write(std::string chunk) override;
   result<void> finish() override;
   void on_drain(std::function<void()> callback) override { drain_ = std::move(callback); }
-  void on_closed(std::function<void(const failure&)> callback) override { closed_ = std::move(callback); }
+  void on_closed(std::function<void(const failure&)> callback) override {
+    closed_ = std::move(callback);
+  }
   [[nodiscard]] size_t pending_bytes() const override { return pending_; }
 
   /// The client reads everything that waits.
@@ -77,8 +84,12 @@ struct sim_options {
 /// One life of one simulated process.
 class sim_node {
 public:
-  sim_node(net::loop_network& network, const net::loop_node& life, const std::set<node_role>& roles,
-           const sim_options& options, const std::vector<std::string>& seeds, uint64_t seed);
+  sim_node(net::loop_network& network,
+           const net::loop_node& life,
+           const std::set<node_role>& roles,
+           const sim_options& options,
+           const std::vector<std::string>& seeds,
+           uint64_t seed);
   ~sim_node();
 
   // Actors may send while they are being ended, so what carries them goes last.
@@ -103,7 +114,9 @@ public:
   void kill(const std::string& address);
   [[nodiscard]] sim_node* find(const std::string& address);
 
-  std::shared_ptr<sim_client> send(sim_node& gateway, const sim_request& request, size_t capacity = sim_client::unlimited);
+  std::shared_ptr<sim_client> send(sim_node& gateway,
+                                   const sim_request& request,
+                                   size_t capacity = sim_client::unlimited);
   void run() { driver_.run(); }
   void advance(std::chrono::nanoseconds time) { driver_.advance(time); }
   [[nodiscard]] std::chrono::nanoseconds now() const { return driver_.now(); }
@@ -111,7 +124,8 @@ public:
   /// What the oracle says a request's output is.
   [[nodiscard]] std::vector<int32_t> expected(const sim_request& request) const;
   /// Gauges of an actor, read as the console reads them.
-  [[nodiscard]] std::map<std::string, int64_t> counters(sim_node& node, const inspectable_actor& actor);
+  [[nodiscard]] std::map<std::string, int64_t> counters(sim_node& node,
+                                                        const inspectable_actor& actor);
 
   net::loop_network network;
 

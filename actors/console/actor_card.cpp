@@ -1,4 +1,4 @@
-#include "actors/messages/introspection.hpp"
+#include "actors/console/actor_card.hpp"
 
 #include "proto/codec/msg.hpp"
 
