@@ -87,6 +87,7 @@ int run_node(const node_flags& flags) {
     return exit_usage;
   }
   if (flags.show_config) {
+    if (!config.node.secret.empty()) config.node.secret = "(set, not shown)";
     std::fputs(config.schema().effective().c_str(), stdout);
     return exit_done;
   }

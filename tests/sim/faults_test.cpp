@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 /// Whole clusters by seed: the seed picks shape, load, delays, losses, deaths, partitions, clients
 /// that leave or read slowly, and which actor runs next. DEEPINFER_SIM_SEEDS sets how many seeds
@@ -212,9 +213,27 @@ private:
   tally* sum_ = nullptr;
 };
 
+/// The numbers in `seeds.txt`, whose place the build tells.
+std::vector<uint64_t> remembered_seeds() {
+  std::ifstream in{DEEPINFER_SEEDS_FILE};
+  REQUIRE(in);
+  std::vector<uint64_t> seeds;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line[0] != '#') seeds.push_back(std::stoull(line));
+  return seeds;
+}
+
 }  // namespace
 
 TEST_SUITE("sim") {
+  TEST_CASE("seeds that once failed stay fixed") {
+    tally sum;
+    for (const uint64_t seed : remembered_seeds()) {
+      CAPTURE(seed);
+      fault_run{seed}.run(sum);
+    }
+  }
+
   TEST_CASE("under faults of any kind no token is wrong, lost or doubled, and everything ends") {
     const uint64_t first = number_from("DEEPINFER_SIM_FIRST", 1);
     const uint64_t count = number_from("DEEPINFER_SIM_SEEDS", 200);
