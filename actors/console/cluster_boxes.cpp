@@ -33,7 +33,7 @@ std::string top(const node_entry& node, const reading& what, const look& how) {
   for (const std::string& role : node.roles) roles.append(" ").append(role);
   std::string state = printable(node.state);
   if (is_silent) state += ", no answer";
-  if (!is_gone) state += " " + short_duration(node.uptime_s);
+  if (!is_gone) state.append(" ").append(short_duration(node.uptime_s));
   // "╭ " + title + " ─" + dashes + " " + state + " ╮"
   const size_t room = how.width - std::min(how.width, display_width(state) + 7);
   const std::string title = clip(short_node(node.id) + "  " + printable(node.address), room);
