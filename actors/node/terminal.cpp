@@ -84,6 +84,7 @@ public:
     for (const int signal : crash_signals) handle(signal, on_crash, SA_RESETHAND);
     for (const int signal : ending_signals) handle(signal, on_signal, SA_RESTART);
     handle(SIGWINCH, on_signal, SA_RESTART);
+    handle(SIGTSTP, SIG_IGN, 0);  // stopped, we could not give the terminal back
     termios raw = saved_modes;
     ::cfmakeraw(&raw);
     ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -94,7 +95,7 @@ public:
     restore();
     for (const int signal : crash_signals) handle(signal, SIG_DFL, 0);
     for (const int signal : ending_signals) handle(signal, SIG_DFL, 0);
-    handle(SIGWINCH, SIG_DFL, 0);
+    for (const int signal : {SIGWINCH, SIGTSTP}) handle(signal, SIG_DFL, 0);
     wake_writer = -1;
     for (const int end : wake_) ::close(end);
   }
