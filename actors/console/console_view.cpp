@@ -11,11 +11,12 @@ namespace {
 /// In the order in which data flows; what a later release adds comes last.
 size_t kind_rank(const std::string& kind) {
   static const std::vector<std::string> order{
-      "gateway",  "codec",           "request",         "vision_balancer", "prefill_balancer",
-      "vision",   "decode_balancer", "expert_balancer", "prefill",         "decode",
-      "batch",    "expert_group",    "kv_check",        "kv_fetch",        "kv_store",
-      "kv_sweep", "ring_host",       "membership",      "fleet",           "autoscaler",
-      "console"};
+      "gateway",          "codec",    "request",         "vision_balancer",
+      "prefill_balancer", "vision",   "decode_balancer", "expert_balancer",
+      "prefill",          "decode",   "batch",           "expert_group",
+      "kv_check",         "kv_fetch", "kv_store",        "kv_sweep",
+      "ring_host",        "node",     "membership",      "fleet",
+      "autoscaler",       "console"};
   return static_cast<size_t>(std::find(order.begin(), order.end(), kind) - order.begin());
 }
 
@@ -134,6 +135,7 @@ std::string short_node(const std::string& id) {
 std::string counters_text(const actor_entry& actor, const rates& speed) {
   std::string out;
   for (const auto& [name, value] : actor.counters) {
+    if (value == 0) continue;
     if (!out.empty()) out += "  ";
     out += printable(name) + " " + short_count(static_cast<double>(value));
     const auto rate = speed.counters.find({end_point(actor), name});

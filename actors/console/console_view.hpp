@@ -36,6 +36,7 @@ struct look {
 
 // Words that several of these use; `printable` already.
 [[nodiscard]] std::string short_node(const std::string& id);  ///< the first eight digits
+/// Those that are not 0.
 [[nodiscard]] std::string counters_text(const actor_entry& actor, const rates& speed);
 
 }  // namespace deepinfer::view

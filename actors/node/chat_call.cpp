@@ -68,8 +68,6 @@ public:
     }
     if (!answer_.is_complete())
       return failure{error_code::internal, "the answer was cut off: the stream ended too early"};
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      return failure{error_code::internal, "cannot write the answer to standard output"};
     return std::nullopt;
   }
 
@@ -111,10 +109,13 @@ private:
     write(line);
   }
 
-  static void write(std::string_view text) {
+  /// A reader that has gone (a closed pipe, a full disk) ends the request: nobody needs the rest.
+  void write(std::string_view text) {
     if (text.empty()) return;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    const bool is_out = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    if (!is_out && !trouble_)
+      trouble_ = failure{error_code::internal, "cannot write the answer to standard output"};
   }
 
   const call_options& options_;

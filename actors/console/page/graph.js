@@ -76,15 +76,16 @@ function drawChip(chip, item) {
   chip.classList.toggle('busy', !item.more && String(actor.state).startsWith('busy'));
   chip.classList.toggle('chosen', chosen === item.key);
 }
-/** The two busiest counters. */
+/** The two busiest counters; what also falls counts no work. */
 function workOf(actor) {
-  return Object.keys(actor.counters).map(name => [name, counterRate(actor, name)]).filter(([, r]) => r > 0)
+  return Object.keys(actor.counters).filter(name => !gauges.has(actor.kind + ' ' + name))
+    .map(name => [name, counterRate(actor, name)]).filter(([, r]) => r > 0)
     .sort((a, b) => b[1] - a[1]).slice(0, 2).map(([name, r]) => count(r) + ' ' + name + '/s').join(' · ');
 }
 function countersText(actor, between) {
-  return Object.entries(actor.counters).map(([name, value]) => {
+  return Object.entries(actor.counters).filter(([, value]) => value !== 0).map(([name, value]) => {
     const r = counterRate(actor, name);
-    return name + ' ' + count(value) + (r > 0 ? ' (+' + count(r) + '/s)' : '');
+    return name + ' ' + count(value) + (r > 0 && !gauges.has(actor.kind + ' ' + name) ? ' (+' + count(r) + '/s)' : '');
   }).join(between);
 }
 function choose(key) {

@@ -6,7 +6,7 @@ const LANES = [
   {name: 'edge', title: 'requests', kinds: ['gateway', 'codec', 'request']},
   {name: 'route', title: 'routing', kinds: ['vision_balancer', 'prefill_balancer', 'decode_balancer', 'expert_balancer']},
   {name: 'compute', title: 'engines', kinds: ['vision', 'prefill', 'decode', 'batch', 'expert_group', 'kv_check', 'kv_fetch', 'kv_store', 'kv_sweep', 'ring_host']},
-  {name: 'cluster', title: 'cluster', kinds: ['membership', 'fleet', 'autoscaler', 'console']},
+  {name: 'cluster', title: 'cluster', kinds: ['node', 'membership', 'fleet', 'autoscaler', 'console']},
 ];
 const laneOf = kind => LANES.find(lane => lane.kinds.includes(kind)) || LANES[3];
 const rankOf = kind => { const at = LANES.flatMap(lane => lane.kinds).indexOf(kind); return at < 0 ? 99 : at; };
@@ -17,6 +17,7 @@ let before = null;
 let events = [];
 let lastAnswer = 0;
 let chosen = null;             // end point of the actor that was clicked
+const gauges = new Set();      // "kind name" of counters that were once seen to fall
 const history = {messages: [], tokens: []};
 
 function read(raw, at) {
@@ -37,6 +38,9 @@ const edgeRate = edge => rate(before?.messages.get(edge.from + '>' + edge.to), e
 const counterRate = (actor, name) => rate(before?.byEnd.get(endOf(actor))?.counters[name], actor.counters[name]);
 
 function measure() {
+  for (const actor of now.actors)
+    for (const [name, value] of Object.entries(actor.counters))
+      if (value < before?.byEnd.get(endOf(actor))?.counters[name]) gauges.add(actor.kind + ' ' + name);
   for (const edge of now.edges) edge.rate = edgeRate(edge);
   now.sent = new Map();
   for (const edge of now.edges)

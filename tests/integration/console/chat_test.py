@@ -134,6 +134,17 @@ class OneRequest(WithServer):
         self.assertEqual(got.returncode, 1, got.stderr)
 
 
+    def test_a_reader_that_goes_ends_the_request(self):
+        self.node.chat = 'endless'
+        process = subprocess.Popen(self.command('x'), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=self.environment, stdin=subprocess.DEVNULL)
+        self.assertTrue(process.stdout.readline())
+        process.stdout.close()
+        self.assertTrue(self.node.client_left.wait(20))
+        self.assertNotEqual(process.wait(20), 0)  # SIGPIPE, or a failed write where that is ignored
+        process.stderr.close()
+
+
 class AtATerminal(WithServer):
     def start(self, *arguments, chat='good'):
         self.node.chat = chat

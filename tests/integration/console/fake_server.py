@@ -115,8 +115,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if how == 'cut':  # the connection ends inside the body
             self.close_connection = True
             return
-        if how == 'waits':
-            self.wait()
+        if how in ('waits', 'endless'):
+            self.wait(how == 'endless')
             return
         if how == 'hostile':
             self.event({'content': HOSTILE})
@@ -128,11 +128,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.chunk(b'data: [DONE]\n\n')
         self.wfile.write(b'0\r\n\r\n')
 
-    def wait(self):
-        """Comments until the client has gone."""
+    def wait(self, with_words):
+        """Comments, or words, until the client has gone."""
         with contextlib.suppress(OSError):
             while not self.server.hold.wait(0.05):
                 self.chunk(b': ping\n\n')
+                if with_words:
+                    self.event({'content': 'and\n'})
         self.server.client_left.set()
         self.close_connection = True
 
