@@ -97,7 +97,8 @@ std::vector<std::string> actor_table(const std::vector<const actor_entry*>& acto
 /// How ends of edges are called: kind and number, and the node if there are several.
 class end_names {
 public:
-  explicit end_names(const topology& now) : names_node_(now.nodes.size() > 1) {
+  explicit end_names(const topology& now)
+      : names_node_(now.nodes.size() > 1), silent_(now.unreachable.begin(), now.unreachable.end()) {
     for (const actor_entry& actor : now.actors) kinds_[end_point(actor)] = actor.kind;
   }
   [[nodiscard]] std::string operator()(const std::string& end) const {
@@ -106,7 +107,8 @@ public:
     const std::string node = at == std::string::npos ? "" : end.substr(at + 1);
     if (id == "0") return "others";
     const auto found = kinds_.find(end);
-    // an actor that has ended, or on a node that did not answer
+    // Requests end and their counts stay: all of them together are of interest.
+    if (found == kinds_.end() && !silent_.contains(node)) return "ended actors";
     const std::string kind = found != kinds_.end() ? found->second : "actor";
     std::string name = printable(kind + " " + id);
     if (names_node_) name.append("@").append(short_node(node));
@@ -116,7 +118,29 @@ public:
 private:
   std::map<std::string, std::string> kinds_;
   bool names_node_;
+  std::set<std::string> silent_;
 };
+
+struct flow {
+  uint64_t messages = 0;
+  double rate = 0;
+  bool is_known = false;  ///< the rate
+};
+
+/// By the names of both ends.
+std::map<std::pair<std::string, std::string>, flow> flows_of(const reading& what) {
+  const end_names name{what.now};
+  std::map<std::pair<std::string, std::string>, flow> flows;
+  for (const edge_entry& edge : what.now.edges) {
+    flow& f = flows[{name(edge.from), name(edge.to)}];
+    f.messages += edge.messages;
+    const auto found = what.speed.edges.find({edge.from, edge.to});
+    if (found == what.speed.edges.end()) continue;
+    f.rate += found->second;
+    f.is_known = true;
+  }
+  return flows;
+}
 
 std::string bar(double share) {
   constexpr size_t longest = 10;
@@ -202,31 +226,21 @@ std::vector<std::string> draw_requests(const reading& what, const look& how) {
 }
 
 std::vector<std::string> draw_edges(const reading& what, const look& how) {
-  struct flow {
-    const edge_entry* edge;
-    double rate;
-    bool is_known;
-  };
-  std::vector<flow> flows;
-  double most = 0;
-  for (const edge_entry& edge : what.now.edges) {
-    const auto found = what.speed.edges.find({edge.from, edge.to});
-    const bool is_known = found != what.speed.edges.end();
-    flows.push_back({&edge, is_known ? found->second : 0, is_known});
-    most = std::max(most, flows.back().rate);
-  }
-  std::sort(flows.begin(), flows.end(), [](const flow& a, const flow& b) {
-    return std::tuple(-a.rate, b.edge->messages, a.edge->from, a.edge->to) <
-           std::tuple(-b.rate, a.edge->messages, b.edge->from, b.edge->to);
+  const auto by_name = flows_of(what);
+  std::vector<std::pair<std::pair<std::string, std::string>, flow>> flows{by_name.begin(),
+                                                                          by_name.end()};
+  std::stable_sort(flows.begin(), flows.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.second.rate, a.second.messages} >
+           std::pair{b.second.rate, b.second.messages};
   });
-  const end_names name{what.now};
+  const double most = flows.empty() ? 0 : flows.front().second.rate;
   std::vector<std::vector<cell>> rows;
-  for (const flow& f : flows) {
+  for (const auto& [ends, f] : flows) {
     const tone how_busy = f.rate > 0 ? tone::plain : tone::dim;
-    rows.push_back({{name(f.edge->from), how_busy},
-                    {"→ " + name(f.edge->to), how_busy},
+    rows.push_back({{ends.first, how_busy},
+                    {"→ " + ends.second, how_busy},
                     {f.is_known ? short_count(f.rate) : "-", how_busy},
-                    {short_count(static_cast<double>(f.edge->messages)), how_busy},
+                    {short_count(static_cast<double>(f.messages)), how_busy},
                     {most > 0 ? bar(f.rate / most) : "", tone::accent}});
   }
   if (rows.empty()) return {"no messages yet"};

@@ -5,8 +5,25 @@ const MAX_ROWS = 500;
 const nameOf = end => {
   const [id, node] = String(end).split('@');
   if (id === '0') return 'others';
-  return (now.byEnd.get(end)?.kind || 'actor') + ' ' + id + (now.nodes.length > 1 ? ' @ ' + shortId(node) : '');
+  const kind = now.byEnd.get(end)?.kind;
+  // requests end and their counts stay: all of them together are of interest
+  if (!kind && !now.silent.has(node)) return 'ended actors';
+  return (kind || 'actor') + ' ' + id + (now.nodes.length > 1 ? ' @ ' + shortId(node) : '');
 };
+
+/** Edges by the names of their ends. */
+function flows() {
+  const sums = new Map();
+  for (const edge of now.edges) {
+    const from = nameOf(edge.from), to = nameOf(edge.to), key = from + '>' + to;
+    const flow = sums.get(key) || {key, from, to, end: edge.from, messages: 0, rate: undefined};
+    flow.messages += edge.messages;
+    if (edge.rate !== undefined) flow.rate = (flow.rate || 0) + edge.rate;
+    sums.set(key, flow);
+  }
+  return [...sums.values()];
+}
+
 const TABS = [
   {name: 'Actors', rows: () => now.actors, key: endOf, choose: endOf, sort: [0, 1], columns: [
     {title: 'kind', text: a => String(a.kind), order: a => rankOf(a.kind), tight: true},
@@ -17,9 +34,9 @@ const TABS = [
     {title: 'sent/s', text: a => count(now.sent.get(endOf(a))), order: a => now.sent.get(endOf(a)) ?? -1, number: true},
     {title: 'counters', text: a => countersText(a, ', '), wide: true},
   ]},
-  {name: 'Edges', rows: () => now.edges, key: e => e.from + '>' + e.to, choose: e => e.from, sort: [2, -1], columns: [
-    {title: 'from', text: e => nameOf(e.from), tight: true},
-    {title: 'to', text: e => nameOf(e.to), tight: true},
+  {name: 'Edges', rows: flows, key: e => e.key, choose: e => e.end, sort: [2, -1], columns: [
+    {title: 'from', text: e => e.from, tight: true},
+    {title: 'to', text: e => e.to, tight: true},
     {title: 'per second', text: e => count(e.rate), order: e => e.rate ?? -1, number: true},
     {title: 'all', text: e => count(e.messages), order: e => e.messages, number: true},
   ]},

@@ -102,6 +102,18 @@ TEST_SUITE("actors/console/console_view") {
     CHECK(draw_requests(what, {}).size() == 202);
   }
 
+  TEST_CASE("messages to actors that have ended are counted together") {
+    reading what = golden();
+    const std::string engine = what.now.edges[1].from, node = what.now.nodes[1].id;
+    for (int id = 900; id < 950; ++id)
+      what.now.edges.push_back({engine, std::to_string(id) + "@" + node, 100});
+    const lines table = draw_edges(what, {});
+    CHECK(table.size() == 6);
+    CHECK(table[1] == "decode 6@77aa0192    → ended actors             5.0k");
+    what.now.unreachable = {node};  // then nobody knows whether they have
+    CHECK(contains(draw_edges(what, {}), "→ actor 900@0c1d2e3f"));
+  }
+
   TEST_CASE("remote text cannot leave its place") {
     const std::string evil =
         "x\x1b[2J\ny\xC2\x9B"
