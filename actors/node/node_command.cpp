@@ -1,6 +1,7 @@
 #include "actors/node/commands.hpp"
 #include "actors/node/node_config.hpp"
 #include "actors/node/node_process.hpp"
+#include "runtime/net/registry.hpp"
 
 #include <unistd.h>
 
@@ -63,6 +64,14 @@ result<void> apply_flags(process_config& config, const node_flags& flags) {
   return apply_address(config, flags);
 }
 
+result<void> check_seeds(const process_config& config) {
+  for (const std::string& seed : config.node.join)
+    if (!net::dialable(seed))
+      return failure{error_code::invalid_argument,
+                     "'" + seed + "' is no address to join; write host:port, as in 10.0.0.1:7400"};
+  return {};
+}
+
 result<void> load_config(process_config& config, const node_flags& flags) {
   if (!flags.config.empty()) {
     const auto text = read_file(flags.config);
@@ -70,14 +79,15 @@ result<void> load_config(process_config& config, const node_flags& flags) {
     if (auto done = config.schema().read_toml(*text, flags.config); !done) return done;
   }
   if (auto done = config.schema().read_environment(environment_variables()); !done) return done;
-  return apply_flags(config, flags);
+  if (auto done = apply_flags(config, flags); !done) return done;
+  return check_seeds(config);
 }
 
-int exit_code_of(error_code code) {
-  return code == error_code::invalid_argument || code == error_code::unsupported ||
-                 code == error_code::not_found || code == error_code::corrupt
-             ? exit_usage
-             : exit_failed;
+/// Of a node that did not start: also an address that cannot be had (`unreachable`, or no port left:
+/// `no_capacity`) is a setting to change.
+int exit_code_of_start(error_code code) {
+  return code == error_code::internal || code == error_code::deadline_exceeded ? exit_failed
+                                                                               : exit_usage;
 }
 
 int run_node(const node_flags& flags) {
@@ -100,7 +110,7 @@ int run_node(const node_flags& flags) {
   auto node = node_process::start(config, [] { ::kill(::getpid(), SIGTERM); });
   if (!node) {
     std::fprintf(stderr, "deepinfer node: %s\n", node.error().detail.c_str());
-    return exit_code_of(node.error().code);
+    return exit_code_of_start(node.error().code);
   }
   int signal = 0;
   sigwait(&signals, &signal);
