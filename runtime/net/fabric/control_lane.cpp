@@ -142,19 +142,20 @@ int control_lane::sleep_ms() const {
   return static_cast<int>(std::clamp<int64_t>(wait, 0, 60'000));
 }
 
-void control_lane::drain_completions() {
+/// True if there were any.
+bool control_lane::drain_completions() {
   std::array<fi_cq_data_entry, 16> entries;
-  for (;;) {
+  for (bool any = false;; any = true) {
     const ssize_t got = fi_cq_read(completions_.get(), entries.data(), entries.size());
-    if (got == -FI_EAGAIN) return;
+    if (got == -FI_EAGAIN) return any;
     if (got > 0) {
       for (ssize_t i = 0; i < got; ++i) on_completion(entries[static_cast<size_t>(i)]);
       // a short batch was all there is: `fi_trywait` finds what has come since
-      if (got < static_cast<ssize_t>(entries.size())) return;
+      if (got < static_cast<ssize_t>(entries.size())) return true;
     } else if (got == -FI_EAVAIL) {
       on_failed_completion();
     } else {
-      return;
+      return any;
     }
   }
 }
@@ -310,6 +311,8 @@ void control_lane::shut_down() {
   dials_.clear();
   for (const auto& [number, link] : links_) doom(*link, stops);
   reap();
+  while (!closed_.empty() && drain_completions()) {
+  }  // libfabric hands back what the links had under way
   fetches_.clear();
 }
 

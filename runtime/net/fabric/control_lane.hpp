@@ -81,7 +81,7 @@ private:
   void step(steady_time now);
   void sleep();
   [[nodiscard]] int sleep_ms() const;
-  void drain_completions();
+  bool drain_completions();
   void on_completion(const fi_cq_data_entry& entry);
   void on_failed_completion();
   void release(fabric_link& link);
