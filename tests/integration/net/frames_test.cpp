@@ -167,7 +167,7 @@ TEST_SUITE("runtime/net/fabric") {
       }
     }
     CHECK(open_descriptors() <= descriptors + 8);  // the last links may be closing
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
+#ifndef __SANITIZE_ADDRESS__                       // which keeps freed memory for a while
     CHECK(resident_bytes() < memory + (8u << 20));
 #endif
     MESSAGE("resident growth over 800 cycles: ",

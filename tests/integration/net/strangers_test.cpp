@@ -78,7 +78,7 @@ TEST_SUITE("runtime/net/fabric") {
     const double before = cpu_seconds();
     CHECK_FALSE(here.node.heard.wait([] { return false; }, 1s));
     MESSAGE("cpu used in a second with strangers waiting: ", cpu_seconds() - before, " s");
-    CHECK(cpu_seconds() - before < 0.5);
+    CHECK(cpu_seconds() - before < 0.1);  // one that spins on a busy machine used 0.37
   }
 
   TEST_CASE("a stranger without the secret, or with a recording of a hello, gets no link") {
