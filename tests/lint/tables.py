@@ -85,11 +85,10 @@ unordered_set utility valarray variant vector version stdint.h stddef.h
 # list; otherwise a fresh machine does not build.
 DEPENDENCIES = {
     'boost': 'libboost1.81-dev', 'caf_core': 'libcaf-dev', 'capnp': 'libcapnp-dev', 'CLI11': 'libcli11-dev',
-    'doctest': 'doctest-dev', 'fmt': 'libfmt-dev', 'libfabric': 'libfabric-dev',
+    'doctest': 'doctest-dev', 'libfabric': 'libfabric-dev',
     'libpcre2-8': 'libpcre2-dev', 'libutf8proc': 'libutf8proc-dev', 'libxxhash': 'libxxhash-dev',
     'openssl': 'libssl-dev', 'prometheus-cpp-core': 'prometheus-cpp-dev', 'python3': 'python3',
     'simdjson': 'libsimdjson-dev', 'spdlog': 'libspdlog-dev', 'tomlplusplus': 'libtomlplusplus-dev',
-    'zlib': 'zlib1g-dev',
     'threads': None,       # comes with the compiler
     'cuda': None,          # only -Dcuda=enabled needs it
 }
