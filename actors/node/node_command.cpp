@@ -83,8 +83,8 @@ result<void> load_config(process_config& config, const node_flags& flags) {
   return check_seeds(config);
 }
 
-/// Of a node that did not start: also an address that cannot be had (`unreachable`, or no port left:
-/// `no_capacity`) is a setting to change.
+/// Of a node that did not start: also an address that cannot be had (`unreachable`, or no port
+/// left: `no_capacity`) is a setting to change.
 int exit_code_of_start(error_code code) {
   return code == error_code::internal || code == error_code::deadline_exceeded ? exit_failed
                                                                                : exit_usage;
