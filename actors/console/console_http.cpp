@@ -1,11 +1,13 @@
 #include "actors/console/console_http.hpp"
 
+#include "actors/console/actor_metrics.hpp"
 #include "actors/console/topology_json.hpp"
 #include "actors/console/topology_page.hpp"
 #include "actors/messages/errors.hpp"
 
 #include <caf/event_based_actor.hpp>
 
+#include <functional>
 #include <string>
 
 namespace deepinfer {
@@ -23,20 +25,21 @@ void refuse(const responder_ptr& to, const http_problem& problem) {
 template <class Question, class Answer>
 void ask(const console_http_setup& setup,
          const responder_ptr& to,
-         std::string (*write)(typename Answer::Reader)) {
-  setup.system->spawn<caf::hidden>(
-      [console = setup.console, within = setup.within, to, write](caf::event_based_actor* self) {
-        self->request(console, within, wire::msg<Question>{})
-            .then(
-                [to, write](const wire::msg<Answer>& answer) {
-                  static_cast<void>(to->respond(200, json, write(answer.get())));
-                },
-                [to](const caf::error& e) {
-                  const std::string why = from_caf(e).detail;
-                  refuse(to, {503, "server_error", "console_unavailable",
-                              why.empty() ? "the console did not answer in time" : why});
-                });
-      });
+         std::string_view type,
+         std::function<std::string(typename Answer::Reader)> write) {
+  setup.system->spawn<caf::hidden>([console = setup.console, within = setup.within, to, type,
+                                    write](caf::event_based_actor* self) {
+    self->request(console, within, wire::msg<Question>{})
+        .then(
+            [to, type, write](const wire::msg<Answer>& answer) {
+              static_cast<void>(to->respond(200, type, write(answer.get())));
+            },
+            [to](const caf::error& e) {
+              const std::string why = from_caf(e).detail;
+              refuse(to, {503, "server_error", "console_unavailable",
+                          why.empty() ? "the console did not answer in time" : why});
+            });
+  });
 }
 
 void handle(const console_http_setup& setup, const http_request& request, const responder_ptr& to) {
@@ -52,12 +55,15 @@ void handle(const console_http_setup& setup, const http_request& request, const 
     static_cast<void>(
         to->respond(200, "text/html; charset=utf-8", std::string{topology_page}, strict));
   } else if (request.path == "/api/topology") {
-    ask<wire::TopologyQuery, wire::Topology>(setup, to, topology_json);
+    ask<wire::TopologyQuery, wire::Topology>(setup, to, json, topology_json);
   } else if (request.path == "/api/events") {
-    ask<wire::LocalTopologyQuery, wire::LocalTopology>(setup, to, events_json);
+    ask<wire::LocalTopologyQuery, wire::LocalTopology>(setup, to, json, events_json);
   } else if (request.path == "/metrics") {
-    static_cast<void>(
-        to->respond(200, "text/plain; version=0.0.4; charset=utf-8", setup.numbers->text()));
+    ask<wire::LocalTopologyQuery, wire::LocalTopology>(
+        setup, to, "text/plain; version=0.0.4; charset=utf-8",
+        [numbers = setup.numbers](wire::LocalTopology::Reader node) {
+          return numbers->text() + actor_metrics_text(node);
+        });
   } else if (request.path == "/live") {
     static_cast<void>(to->respond(200, json, R"({"status":"live"})"));
   } else {
