@@ -6,6 +6,7 @@
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
+#include "actors/node/service_scheduler.hpp"
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
@@ -54,9 +55,7 @@ std::string join_text(const std::vector<std::string>& items, std::string_view se
 
 struct system_config : caf::actor_system_config {
   explicit system_config(uint32_t threads) {
-    // The default policy steals and polls; this one sleeps on a condition variable.
-    set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", static_cast<size_t>(threads));
+    use_service_scheduler(*this, threads);
     register_failure_category(*this);
   }
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/messages/errors.hpp"
+#include "actors/node/service_scheduler.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
 
@@ -73,9 +74,7 @@ private:
   struct service_config : caf::actor_system_config {
     service_config() {
       net::choose_provider("tcp");  // before the first thread
-      // The default policy polls with sleeps, which costs more than the network does.
-      set("scheduler.policy", caf::atom("sharing"));
-      set("scheduler.max-threads", size_t{2});
+      use_service_scheduler(*this, 2);
       register_failure_category(*this);
     }
   };
