@@ -36,6 +36,10 @@ std::chrono::nanoseconds steady_now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
+std::chrono::milliseconds since(std::chrono::nanoseconds begun) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - begun);
+}
+
 std::chrono::seconds unix_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::system_clock::now().time_since_epoch());
@@ -113,17 +117,30 @@ private:
 };
 
 result<void> running_node::open() {
-  for (const auto step :
-       {&running_node::open_log, &running_node::load_model, &running_node::open_fabric,
-        &running_node::open_registries, &running_node::spawn, &running_node::open_listeners,
-        &running_node::write_endpoints})
-    if (auto done = (this->*step)(); !done) return done;
-  log("node.started", {{"node", to_string(id_)},
-                       {"cluster", config_.node.cluster},
-                       {"roles", join_text(config_.node.roles, ",")},
-                       {"fabric", transport_->address()},
-                       {"http", endpoints_.http},
-                       {"console", endpoints_.console}});
+  using step = result<void> (running_node::*)();
+  // The names under which the log tells how long a step took.
+  const std::pair<step, std::string_view> steps[] = {
+      {&running_node::open_log, {}},
+      {&running_node::load_model, "took_model"},
+      {&running_node::open_fabric, "took_fabric"},
+      {&running_node::open_registries, {}},
+      {&running_node::spawn, "took_actors"},
+      {&running_node::open_listeners, "took_listeners"},
+      {&running_node::write_endpoints, {}}};
+  std::vector<log_field> fields;
+  for (const auto& [run, name] : steps) {
+    const auto begun = steady_now();
+    if (auto done = (this->*run)(); !done) return done;
+    if (!name.empty()) fields.emplace_back(name, since(begun));
+  }
+  const std::initializer_list<log_field> where{{"node", to_string(id_)},
+                                               {"cluster", config_.node.cluster},
+                                               {"roles", join_text(config_.node.roles, ",")},
+                                               {"fabric", transport_->address()},
+                                               {"http", endpoints_.http},
+                                               {"console", endpoints_.console}};
+  fields.insert(fields.begin(), where);
+  log_->write(log_level::info, "node.started", fields);
   return {};
 }
 
@@ -174,9 +191,7 @@ result<void> running_node::load_model() {
     tokenizer_ = *std::move(tokenizer);
   }
   log("model.loaded",
-      {{"model", model_name_},
-       {"engines", models_.size()},
-       {"took", std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - begun)}});
+      {{"model", model_name_}, {"engines", models_.size()}, {"took", since(begun)}});
   return {};
 }
 
