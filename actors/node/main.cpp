@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   deepinfer::add_generate_command(app, exit_code);
   deepinfer::add_console_command(app, exit_code);
   deepinfer::add_model_command(app, exit_code);
+  deepinfer::add_bench_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // the library's way of saying "help" and "wrong usage"

@@ -41,7 +41,8 @@ using crossing_types = type_list<Ack,
                                  LocalTopology,
                                  TopologyQuery,
                                  Topology,
-                                 Ping>;
+                                 Ping,
+                                 Blob>;
 
 /// The Cap'n Proto id of a message type, as it stands in the frame header.
 template <class T>

@@ -13,3 +13,9 @@ struct Ping {
   d @4 :UInt64;
   e @5 :UInt64;
 }
+
+struct Blob {
+  # A longer one, of any length.
+  number @0 :UInt64;
+  payload @1 :Data;
+}

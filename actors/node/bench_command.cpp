@@ -1,0 +1,112 @@
+#include "actors/bench/fabric_figures.hpp"
+#include "actors/bench/figure.hpp"
+#include "actors/bench/peer_process.hpp"
+#include "actors/bench/serve_figures.hpp"
+#include "actors/node/commands.hpp"
+#include "runtime/net/fabric/fabric_bench.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace deepinfer {
+namespace {
+
+struct bench_flags {
+  bool json = false;
+  bool smoke = false;
+  std::string peer;
+  std::string model;
+};
+
+int show(const result<std::vector<bench::figure>>& figures, const bench_flags& flags) {
+  if (!figures) {
+    std::fprintf(stderr, "deepinfer bench: %s\n", figures.error().detail.c_str());
+    return exit_failed;
+  }
+  if (flags.json)
+    for (const auto& f : *figures) std::printf("%s\n", bench::json_line(f).c_str());
+  else
+    std::fputs(bench::table(*figures).c_str(), stdout);
+  return exit_done;
+}
+
+int done(const result<void>& how) {
+  if (!how) std::fprintf(stderr, "deepinfer bench: %s\n", how.error().detail.c_str());
+  return how ? exit_done : exit_failed;
+}
+
+int run_fabric(const bench_flags& flags) {
+  if (flags.peer == bench::fabric_actor_peer) return bench::serve_fabric_actors();
+  if (flags.peer == bench::fabric_transport_peer) return done(net::serve_bench("tcp"));
+  bench::fabric_plan plan;
+  plan.peer_command = {bench::own_program(), "bench", "fabric", "--peer"};
+  if (flags.smoke) {
+    plan.rounds = 1;
+    plan.trips = plan.long_trips = 20;
+    plan.longest_trips = plan.small_blocks = plan.large_blocks = 2;
+    plan.idle = std::chrono::milliseconds{50};
+  }
+  return show(bench::measure_fabric_figures(plan), flags);
+}
+
+/// The bundled model, when the program is started where it can be seen.
+std::string model_folder(const bench_flags& flags) {
+  if (!flags.model.empty()) return flags.model;
+  const std::string bundled = "examples/models/tiny-v41";
+  if (std::filesystem::exists(bundled + "/tokenizer.json")) return bundled;
+  std::fputs("deepinfer bench: no model here (--model): chat and start are left out\n", stderr);
+  return {};
+}
+
+int run_serve(const bench_flags& flags) {
+  if (!flags.peer.empty()) {
+    const auto site = bench::parse_site(flags.peer);
+    return site ? bench::serve_site(*site) : done(site.error());
+  }
+  bench::serve_plan plan;
+  plan.program = bench::own_program();
+  plan.model = model_folder(flags);
+  if (flags.smoke) {
+    plan.rounds = plan.starts = 1;
+    plan.connections = plan.open_streams = 4;
+    plan.throughput = std::chrono::milliseconds{20};
+    plan.step = std::chrono::milliseconds{2};
+    plan.paced_tokens = 5;
+  }
+  return show(bench::measure_serve_figures(plan), flags);
+}
+
+CLI::App* add_bench(CLI::App& bench,
+                    const char* name,
+                    const char* about,
+                    const std::shared_ptr<bench_flags>& flags) {
+  auto* command = bench.add_subcommand(name, about);
+  command->add_flag("--json", flags->json, "one JSON line per figure");
+  command->add_flag("--smoke", flags->smoke, "the smallest counts: that it runs, not how fast");
+  command->add_option("--peer", flags->peer)->group("");  // how it starts itself as the other side
+  return command;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& exit_code) {
+  auto* bench = app.add_subcommand("bench", "Measures; one figure per line, under a minute.");
+  bench->require_subcommand(1);
+  auto flags = std::make_shared<bench_flags>();
+  add_bench(*bench, "fabric",
+            "Actors, transport and libfabric itself between two processes of this machine.", flags)
+      ->callback([flags, &exit_code] { exit_code = run_fabric(*flags); });
+  auto* serve = add_bench(*bench, "serve",
+                          "Gateway and actors without a computation, beside the bare HTTP server; "
+                          "start of a node.",
+                          flags);
+  serve->add_option("--model", flags->model,
+                    "checkpoint for the chat codec and the start (default: the bundled one)");
+  serve->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""deepinfer bench with the smallest counts: the lines and what they name, never the times.
+lines_test.py BINARY MODEL"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY, MODEL = sys.argv[1:3]
+del sys.argv[1:3]
+FIELDS = ['name', 'value', 'unit', 'ratio_to', 'ratio', 'runs', 'spread']
+
+
+class Bench(unittest.TestCase):
+    def run_bench(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ, DEEPINFER_RUNTIME_DIR=folder)
+            return subprocess.run([BINARY, 'bench', *arguments], capture_output=True, text=True,
+                                  timeout=90, check=False, env=environment)
+
+    def lines(self, *arguments):
+        got = self.run_bench(*arguments, '--json', '--smoke')
+        self.assertEqual(got.returncode, 0, got.stderr)
+        return [json.loads(line) for line in got.stdout.splitlines()]
+
+    def check_lines(self, lines, wanted):
+        names = [line['name'] for line in lines]
+        self.assertEqual(len(names), len(set(names)), 'a name twice')
+        self.assertLessEqual(set(wanted), set(names))
+        for line in lines:
+            self.assertEqual(list(line), FIELDS, line)
+            for key in ('value', 'spread'):
+                self.assertTrue(math.isfinite(line[key]), line)
+            self.assertGreaterEqual(line['spread'], 0, line)
+            self.assertGreaterEqual(line['runs'], 1, line)
+            if line['ratio_to'] is None:
+                self.assertIsNone(line['ratio'], line)
+            else:
+                self.assertIn(line['ratio_to'], names, line)
+                self.assertTrue(math.isfinite(line['ratio']), line)
+
+    def test_fabric_compares_actors_and_transport_with_libfabric(self):
+        lines = self.lines('fabric')
+        self.check_lines(lines, ['fabric.raw.ping_64B', 'fabric.actor.request_64B_inline',
+                                 'fabric.actor.request_64B_scheduled', 'fabric.actor.local_hop'])
+        for line in lines:
+            if line['name'].startswith('fabric.actor.request'):
+                self.assertEqual(line['ratio_to'], 'fabric.raw.ping_64B')
+                self.assertGreater(line['value'], 0)
+
+    def test_serve_compares_a_whole_node_with_the_bare_server(self):
+        lines = self.lines('serve', '--model', MODEL)
+        self.check_lines(lines, ['serve.bare.short_streams_4', 'serve.known.short_streams_4',
+                                 'serve.chat.short_streams_4', 'serve.known.token_age_p99_4',
+                                 'serve.known.first_token_p50', 'serve.known.stream_memory_4',
+                                 'serve.start.exec_to_ready'])
+        for line in lines:
+            if line['name'].endswith('short_streams_4'):
+                self.assertGreater(line['value'], 0, 'no request was answered')
+
+    def test_without_json_it_is_a_table_with_one_row_a_figure(self):
+        got = self.run_bench('fabric', '--smoke')
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = got.stdout.splitlines()
+        self.assertTrue(any(row.startswith('fabric.raw.ping_64B ') and ' us ' in row
+                            for row in rows), got.stdout)
+        self.assertFalse(any(row.startswith('{') for row in rows))
+
+    def test_a_model_that_is_not_there_is_an_error_with_its_name(self):
+        got = self.run_bench('serve', '--smoke', '--model', '/no/such/model')
+        self.assertEqual(got.returncode, 1)
+        self.assertIn('/no/such/model', got.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
