@@ -35,8 +35,7 @@ void watch_client(self_ptr self) {
 void end(self_ptr self, schedule::end_reason reason, const failure& why) {
   if (self->state.machine && !self->state.finishing)
     return request_core{self}.apply(self->state.machine->stop(reason, why));
-  self->state.client.responder.reset();
-  self->quit();
+  request_core{self}.quit();
 }
 
 }  // namespace

@@ -296,6 +296,8 @@ void request_core::quit() {
   if (state.setup->metrics)
     state.setup->metrics->whole_seconds->observe(
         std::chrono::duration<double>(now() - state.started).count());
+  // A monitor stays with the engine when its observer ends, and keeps the observer's memory.
+  for (const auto& [key, handle] : state.engines) self_->demonitor(handle.address());
   state.client.responder.reset();
   self_->quit();
 }

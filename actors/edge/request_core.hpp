@@ -24,6 +24,7 @@ public:
   void drained();
   void tick();
   void ask(const schedule::ask_route& what);
+  void quit();
 
   [[nodiscard]] std::chrono::nanoseconds now() const {
     return self_->clock().now().time_since_epoch();
@@ -50,7 +51,6 @@ private:
   void stop_if_matched();
   [[nodiscard]] answer_usage usage() const;
   void observe(uint32_t count);
-  void quit();
 
   self_ptr self_;
 };

@@ -4,10 +4,11 @@
 import concurrent.futures
 import os
 import random
+import threading
 import time
 
 import cluster
-from cluster import Stream, ask, chat_body, wait_until
+from cluster import Connection, Stream, ask, chat_body, wait_until
 
 REQUESTS = int(os.environ.get('LOAD_REQUESTS', '300'))
 AT_A_TIME = 16
@@ -105,6 +106,62 @@ class Load(cluster.ClusterTest):
                   'wasted', self.gateway.counter(kind, 'tokens_wasted'))
             self.assertEqual(self.gateway.counter(kind, 'failed'), 0)
             self.assertEqual(sorted(shares)[3:], sorted(s for s in shares if s))
+
+    def many_short(self, count):
+        def some(_):
+            with Connection(self.gateway.http) as one:
+                for _ in range(count // 8):
+                    status, _, data = one.call('POST', '/v1/chat/completions',
+                                               chat_body('Hello!', max_tokens=2))
+                    self.assertEqual(status, 200, data)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(some, range(8)))
+        self.assert_idle()
+
+    def test_the_gateway_keeps_nothing_of_requests_that_ended(self):
+        self.many_short(800)  # arenas and the ring of log lines fill
+        before = resident_kib(self.gateway)
+        self.many_short(1600)
+        grown = resident_kib(self.gateway) - before
+        print('gateway grew by', grown, 'KiB over 1600 requests')
+        # An actor that somebody still points to would be 1.8 KiB each.
+        self.assertLess(grown, 1400)
+
+    def test_engines_killed_under_load_never_cut_or_bend_an_answer(self):
+        stop = threading.Event()
+        outcomes = []
+
+        def client(number):
+            chosen = random.Random(number)
+            while not stop.is_set():
+                body, expected = chosen.choice(self.jobs)
+                stream = Stream(self.gateway.http, body).read_all()
+                good = stream.is_complete() and stream.content == expected
+                # an error may end an answer, but what came before it was right
+                honest = stream.is_clean_error() and expected.startswith(stream.content)
+                outcomes.append((good, honest, stream.error, stream.content, expected))
+
+        clients = [threading.Thread(target=client, args=(n,)) for n in range(8)]
+        for one in clients:
+            one.start()
+        engines, chosen = dict(enumerate(self.nodes[1:])), random.Random(1)
+        for kill in range(6):
+            place = chosen.randrange(4)
+            time.sleep(chosen.uniform(0.3, 1.0))
+            engines[place].kill()
+            engines[place] = self.cluster.start_roles('prefill' if place < 2 else 'decode')[0]
+            wait_until('the new engine is seen', lambda n=engines[place]: self.gateway.state_of(
+                n) == 'alive')
+        stop.set()
+        for one in clients:
+            one.join()
+        lost = [o for o in outcomes if not o[0]]
+        print(f'{len(outcomes)} answers, {len(lost)} ended with an error:',
+              sorted({str(o[2]['code']) for o in lost if o[2]}))
+        self.assertEqual([o for o in lost if not o[1]], [])
+        # one engine of each role lived all the time: nearly everything was re-routed
+        self.assertLess(len(lost), 1 + len(outcomes) // 20, lost)
+        self.assert_idle()
 
 
 if __name__ == '__main__':
