@@ -84,9 +84,9 @@ public:
     header.epoch = own_.epoch;
     header.sequence = ++sequence_;
     wire::seal(header, body);
-    std::vector<std::byte> whole(sizeof header + body.size());
-    std::memcpy(whole.data(), &header, sizeof header);
-    if (!body.empty()) std::memcpy(whole.data() + sizeof header, body.data(), body.size());
+    const auto head = std::as_bytes(std::span{&header, 1});
+    std::vector<std::byte> whole(head.begin(), head.end());
+    whole.insert(whole.end(), body.begin(), body.end());
     spoil(whole);
     send_bytes(whole);
   }
