@@ -78,7 +78,7 @@ class Answers(cluster.ClusterTest):
                                    'http://' + node.console)
         self.assertEqual(got.returncode, 0, got.stderr)
         shown = json.loads(got.stdout)
-        self.assertEqual(shown['cluster'], 'default')
+        self.assertEqual(shown['cluster'], self.cluster.name)
         self.assertEqual({n['id']: set(n['roles']) for n in shown['nodes']},
                          {nodes[0].id: {'gateway', 'controller'}, nodes[1].id: {'prefill'},
                           nodes[2].id: {'decode'}})

@@ -389,6 +389,9 @@ class Cluster:
         self.folder = self._folder.name
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith('DEEPINFER_')}
         self.environment['DEEPINFER_RUNTIME_DIR'] = os.path.join(self.folder, 'run')
+        # A node dials the address of a lost one again; another test's node may have that port now.
+        self.name = os.path.basename(self.folder)
+        self.environment['DEEPINFER_NODE_CLUSTER'] = self.name
         self.nodes = []
 
     def __enter__(self):
