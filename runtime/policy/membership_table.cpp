@@ -82,7 +82,9 @@ void membership_table::apply(const node_id& sender,
       // Somebody else's word about a third node: only a hint whom to dial.
       if (!is_known && r.state == member_state::alive && r.address != self_.address)
         learn_address(r.address, now);
-      if (is_known && !known->second.is_linked && r.state == member_state::left) {
+      // Only news counts as a change: each change is gossiped at once, so an echo would never end.
+      if (is_known && !known->second.is_linked && r.state == member_state::left &&
+          known->second.record.state != member_state::left) {
         known->second.record.state = member_state::left;
         agreed_.erase(r.id);
         ++changes_;

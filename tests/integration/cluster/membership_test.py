@@ -2,11 +2,12 @@
 """Nodes join, leave, crash, fall silent; clusters keep apart. membership_test.py BINARY"""
 
 import concurrent.futures
+import re
 import signal
 import time
 
 import cluster
-from cluster import SEEN_WITHIN, wait_until
+from cluster import SEEN_WITHIN, call, wait_until
 
 # Nodes that compute nothing start at once and are all that membership needs.
 BARE = ('--roles', 'controller')
@@ -33,7 +34,7 @@ class Together(cluster.ClusterTest):
 
 class Membership(Together):
     def test_joining_leaving_crashing_falling_silent_and_returning_are_seen_by_all(self):
-        nodes = self.start(3)
+        nodes = self.start(4)
         last = self.cluster.start(*BARE)
         nodes.append(last)
         self.report('joining seen by all', self.wait_together(nodes))
@@ -55,6 +56,18 @@ class Membership(Together):
         self.check_seen('leaving seen by all', others, lambda o: o.state_of(leaver) == 'left')
         self.assertEqual(leaver.process.wait(20), 0, leaver.log())
         self.assertIn('node.stopped', leaver.log())
+        self.check_quiet(others)
+
+    def check_quiet(self, nodes):
+        """After all the news, only heartbeats and the regular gossip go on."""
+        def sent():
+            return sum(int(re.search(rb'deepinfer_net_frames_sent_total (\d+)', call(
+                node.console, 'GET', '/metrics')[2])[1]) for node in nodes)
+        before = sent()
+        time.sleep(2)
+        frames = sent() - before
+        print(f'{frames} frames in 2 s among {len(nodes)} nodes')
+        self.assertLess(frames, 50 * len(nodes) ** 2)
 
     def test_a_node_told_to_stop_ends_with_exit_code_0(self):
         node = self.start(1)[0]
@@ -62,7 +75,10 @@ class Membership(Together):
         self.assertNotIn('node.lost', node.log())
 
     def test_a_return_on_the_same_address_is_a_new_life(self):
-        first, old = self.start(2)
+        first = self.start(1)[0]
+        # an address that no other test uses: its port is still free after the kill
+        old = self.cluster.start(*BARE, '--listen', '127.0.0.7:0')
+        self.wait_together([first, old])
         old_epoch = first.epoch_of(old)
         old.kill()
         new = self.cluster.start(*BARE, '--listen', old.fabric)

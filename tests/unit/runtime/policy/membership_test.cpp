@@ -57,6 +57,22 @@ TEST_SUITE("runtime/policy") {
     CHECK(a.due_dials(1h).empty());
   }
 
+  TEST_CASE("hearing again that a node has left is no change, so that gossip about it ends") {
+    auto a = table_of(1, 10);
+    link(a, 2, 5);
+    link(a, 3, 6);
+    a.link_down({0, 3}, 1ms);
+    auto gone = record(3, 6);
+    gone.state = member_state::left;
+    const uint64_t before = a.changes();
+    a.apply({0, 2}, {record(2, 5), gone}, 2ms);
+    CHECK(a.members()[2].state == member_state::left);
+    const uint64_t told = a.changes();
+    CHECK(told > before);
+    a.apply({0, 2}, {record(2, 5), gone}, 3ms);
+    CHECK(a.changes() == told);
+  }
+
   TEST_CASE("a dead node is dialled again and comes back; one that left is not") {
     auto a = table_of(1, 10);
     link(a, 2, 5);
