@@ -86,7 +86,7 @@ caf::typed_response_promise<wire::msg<wire::LocalTopology>> survey_node(self_ptr
 void finish(self_ptr self, const std::shared_ptr<cluster_survey>& survey) {
   console_state& state = self->state;
   wire::draft<wire::Topology> out;
-  const auto members = state.members.get();
+  const auto members = survey->members.get();
   out->setCluster(members.getCluster());
   out->initSelf().setHi(state.setup.node.hi);
   out->getSelf().setLo(state.setup.node.lo);
@@ -129,18 +129,35 @@ void ask_node(self_ptr self, const std::shared_ptr<cluster_survey>& survey, cons
   self->state.card.sent(peer);
 }
 
-caf::typed_response_promise<wire::msg<wire::Topology>> survey_cluster(self_ptr self) {
-  auto survey = std::make_shared<cluster_survey>();
-  survey->promise = self->make_response_promise<wire::msg<wire::Topology>>();
+void ask_all(self_ptr self, const std::shared_ptr<cluster_survey>& survey) {
   std::vector<node_id> nodes;
-  for (const auto record : self->state.members.get().getRecords())
+  for (const auto record : survey->members.get().getRecords())
     if (record.getState() == wire::NodeState::ALIVE)
       nodes.push_back({record.getId().getHi(), record.getId().getLo()});
-  if (nodes.empty()) nodes.push_back(self->state.setup.node);
   // One extra, so that an answer that fails at once does not end the survey before all were asked.
   survey->open = nodes.size() + 1;
   for (const node_id& node : nodes) ask_node(self, survey, node);
   if (--survey->open == 0) finish(self, survey);
+}
+
+caf::typed_response_promise<wire::msg<wire::Topology>> survey_cluster(self_ptr self) {
+  console_state& state = self->state;
+  auto survey = std::make_shared<cluster_survey>();
+  survey->promise = self->make_response_promise<wire::msg<wire::Topology>>();
+  const auto membership =
+      state.setup.hub->well_known<membership_actor>(state.setup.node, membership_actor_number);
+  if (!membership) {
+    survey->promise.deliver(to_caf(membership.error()));
+    return survey->promise;
+  }
+  self->request(*membership, state.setup.config.answer_within, wire::msg<wire::MembersQuery>{})
+      .then(
+          [self, survey](const wire::msg<wire::Members>& members) {
+            survey->members = members;
+            ask_all(self, survey);
+          },
+          [survey](const caf::error& e) { survey->promise.deliver(e); });
+  state.card.sent(*membership);
   return survey->promise;
 }
 
@@ -170,7 +187,6 @@ console_impl_actor::behavior_type console(console_impl_actor::stateful_pointer<c
             *self, std::to_string(self->state.tracked.size()) + " actors tracked");
       },
       [self](const track_actor& what) { track(self, what); },
-      [self](const wire::msg<wire::Members>& members) { self->state.members = members; },
   };
 }
 

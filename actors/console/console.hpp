@@ -54,6 +54,7 @@ struct local_survey {
 };
 
 struct cluster_survey {
+  wire::msg<wire::Members> members;  ///< as this node's membership sees it now
   std::map<node_id, wire::msg<wire::LocalTopology>> answers;
   size_t open = 0;
   std::vector<node_id> silent;
@@ -64,7 +65,6 @@ struct console_state {
   actor_card card;
   console_setup setup;
   std::map<caf::actor_addr, std::pair<std::string, inspectable_actor>> tracked;
-  wire::msg<wire::Members> members;
   uint32_t queries = 0;
 };
 

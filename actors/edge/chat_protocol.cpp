@@ -19,21 +19,19 @@ public:
         stream_(std::move(tokenizer), request, std::move(identity)) {}
 
   std::string begin() override {
+    if (begun_) return {};
     begun_ = true;
     return stream_.start({prompt_tokens_, 0});
   }
 
   fed feed(std::span<const int32_t> ids) override {
-    std::string bytes;
-    if (!begun_) bytes = begin();
+    std::string bytes = begin();
     bytes += stream_.push(ids);
     return {std::move(bytes), stream_.stopped()};
   }
 
   std::string end(schedule::end_reason reason, const answer_usage&) override {
-    std::string bytes;
-    if (!begun_) bytes = begin();
-    return bytes + stream_.finish(finish_of(reason));
+    return begin() + stream_.finish(finish_of(reason));
   }
 
   std::string fail(const recipe::api_error& error) override { return recipe::error_frame(error); }

@@ -10,6 +10,7 @@ codec_actor::behavior_type codec(codec_actor::stateful_pointer<codec_state> self
       [self, protocol](const encode_job& job) {
         auto prepared = protocol->prepare(*job.request, job.context);
         self->state.card.count(prepared ? "encoded" : "refused");
+        self->state.card.sent(self->current_sender());
         if (!prepared) return encode_answer{nullptr, prepared.error()};
         self->state.card.count("tokens", static_cast<int64_t>((*prepared)->tokens.size()));
         return encode_answer{*prepared, {}};

@@ -83,6 +83,7 @@ void start_request(self_ptr self, const http_exchange& exchange) {
   self->monitor(made);
   state.open.emplace(made.address(), made);
   state.card.count("requests");
+  state.card.sent(made);  // it starts with what the gateway hands it
   if (state.setup.track) state.setup.track(made);
 }
 

@@ -202,11 +202,9 @@ void request_core::run(const emit_tokens& what) {
   observe(count);
   state.emitted.insert(state.emitted.end(), what.ids.begin(), what.ids.end());
   state.card.count("tokens", count);
+  if (state.exchange->stream) begin_stream();
   const answer_writer::fed fed = state.exchange->writer->feed(what.ids);
-  if (state.exchange->stream) {
-    begin_stream();
-    write(fed.bytes);
-  }
+  if (state.exchange->stream) write(fed.bytes);
   state.undrained += count;
   if (state.unsent.empty() && (!state.exchange->stream || state.client.responder->pending_bytes() <=
                                                               state.setup->low_water_bytes))

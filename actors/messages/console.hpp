@@ -12,7 +12,6 @@ using console_actor = caf::typed_actor<
     caf::replies_to<wire::msg<wire::TopologyQuery>>::with<wire::msg<wire::Topology>>,
     caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 
-using console_impl_actor =
-    console_actor::extend<caf::reacts_to<track_actor>, caf::reacts_to<wire::msg<wire::Members>>>;
+using console_impl_actor = console_actor::extend<caf::reacts_to<track_actor>>;
 
 }  // namespace deepinfer

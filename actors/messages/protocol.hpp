@@ -34,7 +34,7 @@ public:
   };
 
   virtual ~answer_writer() = default;
-  /// Bytes in front of the first token of a stream.
+  /// Bytes in front of the first token of a stream; nothing when called again.
   virtual std::string begin() = 0;
   virtual fed feed(std::span<const int32_t> ids) = 0;
   /// The rest of a stream, or the whole answer.

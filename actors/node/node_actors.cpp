@@ -79,7 +79,6 @@ private:
         !ok)
       return ok;
     keep("membership", made_.membership);
-    caf::anon_send(made_.membership, watch_members{made_.console});
     return {};
   }
 
