@@ -44,9 +44,16 @@ void on_members(self_ptr self, const wire::Members::Reader& members) {
   balancer_state& state = self->state;
   std::set<engine_key> present;
   for (const auto record : members.getRecords()) {
-    if (record.getState() != wire::NodeState::ALIVE) continue;
+    // While this node leaves, its own engines still finish what its own gateway has admitted.
+    const bool own = record.getId().getHi() == members.getSelf().getHi() &&
+                     record.getId().getLo() == members.getSelf().getLo();
+    if (record.getState() != wire::NodeState::ALIVE && !own) continue;
     for (const auto service : record.getServices()) {
       if (service.getKind() != state.setup.role.c_str()) continue;
+      if (service.getModel() != state.setup.model.c_str()) {
+        state.card.count("engines_of_other_models");
+        continue;
+      }
       const actor_ref ref = read_ref(service.getActor());
       present.insert(key_of(ref));
       if (!state.engines.contains(key_of(ref))) subscribe(self, ref);

@@ -39,8 +39,8 @@ struct balancer_setup {
   std::string role;  ///< "prefill" or "decode": the kind of service it routes to
   balancer_config config;
   std::shared_ptr<const policy::route_policy> policy;
+  std::string model;  ///< engines of other served names are left out
   remote_hub* hub = nullptr;
-  node_id node;
   availability_sink_actor gateway;
 };
 

@@ -83,20 +83,22 @@ void dial_due(self_ptr self) {
 
 void ask_registries(self_ptr self) {
   membership_state& state = self->state;
-  std::set<std::string> named;
   for (const auto& registry : state.setup.registries) {
     const auto found = registry->discover(now_of(self));
     if (!found) {
       state.card.count("registry_errors");
-      continue;
+      continue;  // silence of a registry proves nothing
     }
-    named.insert(found->begin(), found->end());
+    for (const auto& address : *found) state.table->learn_address(address, now_of(self));
+    if (!registry->proves_death()) continue;
+    // A name that is gone belongs to a process that has ended: its lock was released by the kernel.
+    // It is kept until the table has taken it in, which it does once the link is down.
+    const std::set<std::string> named(found->begin(), found->end());
+    std::erase_if(state.registered, [&](const std::string& address) {
+      return !named.contains(address) && state.table->confirm_dead(address);
+    });
+    state.registered.insert(named.begin(), named.end());
   }
-  for (const auto& address : named) state.table->learn_address(address, now_of(self));
-  // A name that is gone belongs to a process that has ended: its lock was released by the kernel.
-  for (const auto& address : state.registered)
-    if (!named.contains(address)) state.table->confirm_dead(address);
-  state.registered = std::move(named);
 }
 
 void on_tick(self_ptr self) {
@@ -137,7 +139,7 @@ void start(self_ptr self, const membership_setup& setup) {
   state.card = actor_card{"membership", *setup.hub};
   state.table = std::make_unique<policy::membership_table>(setup.self, setup.config.table);
   state.started = now_of(self);
-  for (const auto& seed : setup.seeds) state.table->learn_address(seed, state.started);
+  for (const auto& seed : setup.seeds) state.table->add_seed(seed, state.started);
   for (const auto& registry : setup.registries)
     if (!registry->announce({setup.self.id, setup.self.epoch, setup.self.address}))
       state.card.count("registry_errors");

@@ -48,7 +48,8 @@ struct membership_state {
   std::unique_ptr<policy::membership_table> table;
   std::vector<members_sink_actor> subscribers;
   std::vector<policy::service_record> services;
-  std::set<std::string> registered;  ///< addresses that the registries named last time
+  std::set<std::string>
+      registered;  ///< addresses that a registry named and that are not known to be gone
   uint64_t told_changes = 0;
   std::chrono::nanoseconds started{};
 };

@@ -8,7 +8,9 @@ codec_actor::behavior_type codec(codec_actor::stateful_pointer<codec_state> self
   self->state.card = actor_card{"codec", hub};
   return {
       [self, protocol](const encode_job& job) {
-        auto prepared = protocol->prepare(*job.request, job.context);
+        const auto request = job.request.lock();
+        if (!request) return encode_answer{nullptr, recipe::bad_request("", "the client is gone")};
+        auto prepared = protocol->prepare(*request, job.context);
         self->state.card.count(prepared ? "encoded" : "refused");
         self->state.card.sent(self->current_sender());
         if (!prepared) return encode_answer{nullptr, prepared.error()};

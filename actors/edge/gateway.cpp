@@ -150,6 +150,7 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
   state.requests->hub = setup.hub;
   state.requests->node = setup.node;
   state.requests->low_water_bytes = setup.low_water_bytes;
+  state.requests->piece_bytes = setup.piece_bytes;
   state.requests->metrics = setup.metrics;
   self->set_down_handler([self](const caf::down_msg& down) { on_request_down(self, down); });
   return {

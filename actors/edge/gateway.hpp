@@ -43,6 +43,7 @@ struct gateway_setup {
   std::function<std::chrono::seconds()> unix_time;
   uint64_t seed = 0;  ///< of request ids and default sampling seeds
   uint64_t low_water_bytes = 256 << 10;
+  uint64_t piece_bytes = 64 << 10;
   /// Tells the console about a request; may be empty.
   std::function<void(const request_actor&)> track;
 };

@@ -66,7 +66,9 @@ struct request_setup {
   codec_actor codec;
   balancer_actor prefill_balancer;
   balancer_actor decode_balancer;
-  uint64_t low_water_bytes = 256 << 10;
+  uint64_t low_water_bytes =
+      256 << 10;                    ///< unsent bytes up to which a connection counts as drained
+  uint64_t piece_bytes = 64 << 10;  ///< longest single write
   std::shared_ptr<request_metrics> metrics;  ///< may be null
 };
 

@@ -175,15 +175,17 @@ void request_core::run(const cancel_leg& what) {
 }
 
 void request_core::run(const release_sequence&) {
-  const auto lease = self_->state.sequence.get().getSequence().getLease();
+  release(std::exchange(self_->state.sequence, {}));
+}
+
+void request_core::release(const wire::msg<wire::SequenceReady>& ready) {
+  const auto lease = ready.get().getSequence().getLease();
   const auto owner = self_->state.setup->hub->resolve<engine_actor>(read_ref(lease.getOwner()));
-  if (owner) {
-    wire::draft<wire::LeaseRelease> out;
-    out->setId(lease.getId());
-    self_->send(*owner, out.freeze());
-    self_->state.card.sent(*owner);
-  }
-  self_->state.sequence = {};
+  if (!owner) return;
+  wire::draft<wire::LeaseRelease> out;
+  out->setId(lease.getId());
+  self_->send(*owner, out.freeze());
+  self_->state.card.sent(*owner);
 }
 
 void request_core::run(const grant_credit& what) {
@@ -267,7 +269,7 @@ void request_core::write(const std::string& bytes) {
 // In pieces, so that bytes that together exceed what a connection holds still get through.
 void request_core::flush() {
   auto& state = self_->state;
-  const size_t piece = std::max<size_t>(1, state.setup->low_water_bytes / 2);
+  const size_t piece = std::max<size_t>(1, state.setup->piece_bytes);
   size_t sent = 0;
   while (sent < state.unsent.size()) {
     std::string part = state.unsent.substr(sent, piece);
@@ -330,9 +332,9 @@ void request_core::ready(const wire::msg<wire::SequenceReady>& msg) {
   auto& state = self_->state;
   if (!state.machine) return;
   const auto in = msg.get();
-  // Kept before the machine answers: its effects read it. An older leg's is not kept, and not freed
-  // here either: its lease ends by itself.
-  if (read_leg(in.getKey()) == state.machine->leg()) state.sequence = msg;
+  // Kept before the machine answers: its effects read it. An older leg's is given back at once.
+  if (read_leg(in.getKey()) != state.machine->leg()) return release(msg);
+  state.sequence = msg;
   apply(state.machine->sequence_ready(read_leg(in.getKey()), in.getTokenIndex(), in.getToken(),
                                       reason_of(in.getFinish()), now()));
   stop_if_matched();
@@ -371,9 +373,11 @@ void request_core::drained() {
 
 void request_core::tick() {
   auto& state = self_->state;
+  // Over, but the client takes its bytes too slowly: it does not hold its place for ever.
+  if (state.finishing && now() - state.started >= state.setup->config.time_limit) return quit();
   if (state.machine) apply(state.machine->tick(now()));
   if (state.ended && !state.finishing) return;
-  if (state.exchange && state.exchange->stream &&
+  if (!state.finishing && state.exchange && state.exchange->stream &&
       now() - state.last_bytes >= state.setup->config.ping) {
     begin_stream();
     write(state.exchange->writer->keep_alive());

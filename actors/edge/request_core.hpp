@@ -24,6 +24,7 @@ public:
   void drained();
   void tick();
   void ask(const schedule::ask_route& what);
+  /// Ends the actor; nothing may be done with it afterwards.
   void quit();
 
   [[nodiscard]] std::chrono::nanoseconds now() const {
@@ -51,6 +52,7 @@ private:
   void stop_if_matched();
   [[nodiscard]] answer_usage usage() const;
   void observe(uint32_t count);
+  void release(const wire::msg<wire::SequenceReady>& ready);
 
   self_ptr self_;
 };

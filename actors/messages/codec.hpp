@@ -10,7 +10,8 @@ namespace deepinfer {
 
 /// One request body to convert, render and tokenize.
 struct encode_job {
-  std::shared_ptr<const http_request> request;
+  /// Weak: a client that hangs up while it waits for a codec takes its body with it.
+  std::weak_ptr<const http_request> request;
   exchange_context context;
 };
 

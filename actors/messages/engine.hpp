@@ -96,8 +96,14 @@ struct sequence_pulled {
 
 struct engine_tick {};
 
-using engine_impl_actor = engine_actor::
-    extend<caf::reacts_to<step_done>, caf::reacts_to<sequence_pulled>, caf::reacts_to<engine_tick>>;
+/// Takes nothing new; answered when nothing is left, sequences waiting to be fetched included.
+struct drain_engine {};
+
+using engine_impl_actor =
+    engine_actor::extend<caf::replies_to<drain_engine>::with<wire::msg<wire::Ack>>,
+                         caf::reacts_to<step_done>,
+                         caf::reacts_to<sequence_pulled>,
+                         caf::reacts_to<engine_tick>>;
 
 }  // namespace deepinfer
 
@@ -107,3 +113,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_turn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::batch_sibling)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::sequence_pulled)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::engine_tick)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_engine)

@@ -118,6 +118,7 @@ private:
     setup.role = role;
     setup.config = plan_.settings.balancer;
     setup.policy = std::move(policy);
+    setup.model = plan_.model_name;
     setup.hub = plan_.hub;
     setup.gateway = made_.gateway;
     const balancer_impl_actor made = system_.spawn(balancer, setup);
@@ -138,6 +139,7 @@ private:
     setup.unix_time = plan_.unix_time;
     setup.seed = plan_.seed;
     setup.low_water_bytes = plan_.low_water_bytes;
+    setup.piece_bytes = plan_.piece_bytes;
     setup.track = [console = made_.console](const request_actor& made) {
       caf::anon_send(console, track_actor{"request", made});
     };

@@ -57,6 +57,7 @@ struct node_plan {
   std::function<std::vector<std::string>()> recent_log;
   uint64_t seed = 0;
   uint64_t low_water_bytes = 256 << 10;
+  uint64_t piece_bytes = 64 << 10;  ///< below what a connection may hold unsent
   threading threads = threading::service;
 };
 

@@ -244,7 +244,9 @@ node_plan running_node::plan() {
   plan.unix_time = unix_now;
   plan.recent_log = [log = log_] { return log->tail(200); };
   plan.seed = random_word();
-  plan.low_water_bytes = config_.http.low_water_bytes;
+  plan.low_water_bytes =
+      std::min(config_.http.low_water_bytes, config_.http.pending_write_bytes / 2);
+  plan.piece_bytes = std::min<uint64_t>(64 << 10, config_.http.pending_write_bytes / 2);
   return plan;
 }
 
@@ -316,11 +318,18 @@ void running_node::stop() {
     if (actors_.membership && !lost_)
       self->request(actors_.membership, std::chrono::seconds(1), leave_cluster{})
           .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
+    // First what this node's own clients wait for, which may still need its engines; then what
+    // other gateways run on them.
     if (actors_.gateway && !lost_)
       self->request(actors_.gateway, config_.node.drain + std::chrono::seconds(2),
                     drain_gateway{config_.node.drain})
           .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
+    for (const auto& engine : actors_.engines)
+      if (!lost_)
+        self->request(engine, config_.node.drain, drain_engine{})
+            .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
   }
+
   if (gateway_http_) gateway_http_->stop();
   if (console_http_) console_http_->stop();
   if (transport_) transport_->stop();

@@ -19,21 +19,22 @@ void schedule_tick(self_ptr self) {
 }
 
 void on_cancel(self_ptr self, const wire::Cancel::Reader& msg) {
-  const auto found = self->state.by_request.find(read_request_id(msg.getKey()));
+  engine_core core{self};
+  const request_id request = read_request_id(msg.getKey());
+  // A sequence that was handed over a moment ago, and that nobody will fetch any more.
+  core.forget_staged(request, read_leg(msg.getKey()));
+  const auto found = self->state.by_request.find(request);
   if (found == self->state.by_request.end()) return;
-  engine_sequence& s = self->state.sequences.at(found->second);
-  if (s.leg != read_leg(msg.getKey())) return;
+  if (self->state.sequences.at(found->second).leg != read_leg(msg.getKey())) return;
   self->state.card.count("cancelled");
-  engine_core{self}.drop(found->second);
+  core.drop(found->second);
 }
 
 void on_credit(self_ptr self, const wire::Credit::Reader& msg) {
   const auto found = self->state.by_request.find(read_request_id(msg.getKey()));
   if (found == self->state.by_request.end()) return;
   if (self->state.sequences.at(found->second).leg != read_leg(msg.getKey())) return;
-  engine_core core{self};
-  if (core.is_installed(found->second)) self->state.planner.grant(found->second, msg.getTokens());
-  core.pump();
+  engine_core{self}.grant(found->second, msg.getTokens());
 }
 
 void on_subscribe(self_ptr self, const wire::LoadSubscribe::Reader& msg) {
@@ -49,10 +50,7 @@ void on_subscribe(self_ptr self, const wire::LoadSubscribe::Reader& msg) {
 // A subscriber or the receiver of a sequence is gone.
 void on_down(self_ptr self, const caf::down_msg& down) {
   std::erase_if(self->state.subscribers, [&](const auto& s) { return s.address() == down.source; });
-  std::vector<schedule::slot_id> orphans;
-  for (const auto& [slot, s] : self->state.sequences)
-    if (!s.ended && s.sink.address() == down.source) orphans.push_back(slot);
-  for (const auto slot : orphans) engine_core{self}.drop(slot);
+  engine_core{self}.receiver_gone(down.source);
 }
 
 std::string describe(const engine_state& state) {
@@ -114,13 +112,13 @@ engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engi
                                                self->state.setup.config.lease_ttl)));
       },
       [self](const wire::msg<wire::LeaseRelease>& msg) {
-        static_cast<void>(self->state.staging->leases().release(msg.get().getId()));
-        engine_core{self}.restage();
+        engine_core{self}.release_lease(msg.get().getId());
       },
       [self](const wire::msg<wire::Inspect>&) {
         set_gauges(self->state);
         return self->state.card.info(*self, describe(self->state));
       },
+      [self](const drain_engine&) { return engine_core{self}.drain(); },
       [self](const step_done& done) { engine_core{self}.step_over(done); },
       [self](const sequence_pulled& pulled) { engine_core{self}.pulled(pulled); },
       [self](const engine_tick&) { on_tick(self); },

@@ -31,6 +31,7 @@ struct engine_config {
   std::chrono::milliseconds transfer_deadline{10000};
   std::chrono::milliseconds report_busy{100};
   std::chrono::milliseconds report_idle{1000};
+  std::chrono::milliseconds stuck_after{30000};
 
   template <class V>
   void describe(V& v) {
@@ -52,6 +53,8 @@ struct engine_config {
     v.field("report_busy", report_busy, between(10, 60000),
             "Interval of load reports while working.");
     v.field("report_idle", report_idle, between(10, 60000), "Interval of load reports while idle.");
+    v.field("stuck_after", stuck_after, between(1000, 3600000),
+            "A step that takes longer: the engine counts as full until it ends.");
   }
 };
 
@@ -93,6 +96,12 @@ struct engine_transfer {
   wire::msg<wire::DecodeSubmit> submit;
 };
 
+struct staged_for {
+  leg_epoch leg{};
+  uint64_t lease = 0;
+  leg_sink_actor sink;  ///< watched until the lease ends
+};
+
 struct engine_state {
   engine_state() : planner(schedule::planner_config{}) {}
 
@@ -109,6 +118,11 @@ struct engine_state {
   actor_ref self_ref;
   uint64_t report_number = 0;
   std::chrono::nanoseconds last_report{};
+  std::chrono::nanoseconds last_step{};  ///< when a step ended, or began on an idle engine
+  /// Handed over and not yet fetched: who to free when the request is given up.
+  std::unordered_map<request_id, staged_for> staged;
+  bool draining = false;
+  caf::typed_response_promise<wire::msg<wire::Ack>> drained;
 };
 
 /// Sequences, memory and step pipeline of one instance rank.

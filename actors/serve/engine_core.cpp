@@ -45,6 +45,7 @@ result<void> engine_core::admit(engine_sequence sequence,
       return failure{error_code::stale_epoch, "a newer leg of this request is already here"};
     drop(old->second);
   }
+  if (state.draining) return failure{error_code::no_capacity, "this engine is shutting down"};
   const auto added = state.planner.add(what);
   if (!added) return added.error();
   slot = *added;
@@ -130,10 +131,75 @@ caf::typed_response_promise<wire::msg<wire::Accepted>> engine_core::decode(
   return promise;
 }
 
-bool engine_core::is_installed(slot_id slot) const {
-  const auto& transfers = self_->state.transfers;
-  return std::none_of(transfers.begin(), transfers.end(),
-                      [slot](const auto& t) { return t.second.slot == slot; });
+void engine_core::grant(slot_id slot, uint32_t outputs) {
+  for (auto& [number, transfer] : self_->state.transfers)
+    if (transfer.slot == slot) {
+      const uint32_t room = UINT32_MAX - transfer.credit;
+      transfer.credit += std::min(outputs, room);
+      return;
+    }
+  self_->state.planner.grant(slot, outputs);
+  pump();
+}
+
+void engine_core::release_lease(uint64_t id) {
+  engine_state& state = self_->state;
+  static_cast<void>(state.staging->leases().release(id));
+  lease_ended(id);
+  restage();
+  pump();
+  answer_drain();
+}
+
+void engine_core::lease_ended(uint64_t id) {
+  auto& staged = self_->state.staged;
+  for (auto it = staged.begin(); it != staged.end(); ++it) {
+    if (it->second.lease != id) continue;
+    self_->demonitor(it->second.sink.address());
+    staged.erase(it);
+    return;
+  }
+}
+
+void engine_core::receiver_gone(const caf::actor_addr& sink) {
+  std::vector<slot_id> orphans;
+  for (const auto& [slot, s] : self_->state.sequences)
+    if (!s.ended && s.sink.address() == sink) orphans.push_back(slot);
+  for (const slot_id slot : orphans) drop(slot);
+  std::vector<uint64_t> leases;
+  for (const auto& [request, staged] : self_->state.staged)
+    if (staged.sink.address() == sink) leases.push_back(staged.lease);
+  for (const uint64_t lease : leases) release_lease(lease);
+}
+
+void engine_core::forget_staged(const request_id& request, leg_epoch leg) {
+  const auto found = self_->state.staged.find(request);
+  if (found != self_->state.staged.end() && found->second.leg == leg)
+    release_lease(found->second.lease);
+}
+
+caf::typed_response_promise<wire::msg<wire::Ack>> engine_core::drain() {
+  engine_state& state = self_->state;
+  state.draining = true;
+  state.drained = self_->make_response_promise<wire::msg<wire::Ack>>();
+  report();
+  const auto promise = state.drained;
+  answer_drain();
+  return promise;
+}
+
+void engine_core::answer_drain() {
+  engine_state& state = self_->state;
+  const bool empty =
+      state.planner.idle() && state.transfers.empty() && state.staging->leases().live() == 0;
+  if (state.draining && empty && state.drained.pending())
+    state.drained.deliver(wire::msg<wire::Ack>{});
+}
+
+bool engine_core::is_stuck() const {
+  const engine_state& state = self_->state;
+  return state.planner.load().steps_in_flight > 0 &&
+         now() - state.last_step >= state.setup.config.stuck_after;
 }
 
 void engine_core::pulled(const sequence_pulled& result) {
@@ -179,6 +245,7 @@ step_job_row engine_core::job_row(const schedule::planned_row& row) {
 void engine_core::pump() {
   engine_state& state = self_->state;
   while (auto plan = state.planner.plan()) {
+    if (state.planner.load().steps_in_flight == 1) state.last_step = now();
     step_job job{plan->number, {}};
     job.rows.reserve(plan->rows.size());
     for (const auto& row : plan->rows) job.rows.push_back(job_row(row));
@@ -190,6 +257,7 @@ void engine_core::pump() {
 }
 
 void engine_core::step_over(const step_done& done) {
+  self_->state.last_step = now();
   for (const step_result_row& row : done.rows) {
     const auto found = self_->state.sequences.find(row.slot);
     if (found == self_->state.sequences.end() || found->second.ended) {
@@ -235,23 +303,37 @@ void engine_core::sampled(slot_id slot, const step_result_row& row) {
 
 void engine_core::hand_over(slot_id slot, std::vector<model::state_part> parts) {
   engine_state& state = self_->state;
-  const auto staged = state.staging->stage(parts, now(), state.setup.config.lease_ttl);
+  engine_sequence& s = state.sequences.at(slot);
+  // Those that already wait for room come first, or a large one would wait for ever.
+  const bool others_wait = std::any_of(
+      state.sequences.begin(), state.sequences.end(),
+      [](const auto& entry) { return !entry.second.waiting_parts.empty() && !entry.second.ended; });
+  s.waiting_parts = std::move(parts);
+  if (!others_wait) stage(slot);
+}
+
+// False: the staging area is full; the slot keeps its place, so the wait is bounded by the planner.
+bool engine_core::stage(slot_id slot) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  const auto staged = state.staging->stage(s.waiting_parts, now(), state.setup.config.lease_ttl);
+  if (!staged && staged.error().code == error_code::no_capacity) return false;
+  s.waiting_parts.clear();
   if (staged) {
+    self_->monitor(s.sink);  // beyond the end of the sequence, until somebody has fetched it
+    state.staged.insert_or_assign(s.request, staged_for{s.leg, staged->lease, s.sink});
     send_ready(slot, wire::FinishReason::NONE, &*staged);
     finish(slot);
-  } else if (staged.error().code == error_code::no_capacity) {
-    // Wait for a lease to end; the slot keeps its place, so the wait is bounded by the planner.
-    state.sequences.at(slot).waiting_parts = std::move(parts);
   } else {
     fail(slot, staged.error());
   }
+  return true;
 }
 
 void engine_core::restage() {
   for (auto& [slot, s] : self_->state.sequences) {
     if (s.waiting_parts.empty() || s.ended) continue;
-    hand_over(slot, std::exchange(s.waiting_parts, {}));
-    if (!s.waiting_parts.empty()) break;  // still full: keep the order
+    if (!stage(slot)) break;  // still full: keep the order
   }
   collect_freed();
 }
@@ -318,12 +400,14 @@ void engine_core::drop(slot_id slot) {
 
 void engine_core::collect_freed() {
   for (const slot_id slot : self_->state.planner.freed()) self_->state.sequences.erase(slot);
+  answer_drain();
 }
 
 void engine_core::expire() {
   engine_state& state = self_->state;
   if (const auto ended = state.staging->leases().expire(now()); !ended.empty()) {
     state.card.count("leases_expired", static_cast<int64_t>(ended.size()));
+    for (const uint64_t id : ended) lease_ended(id);
     restage();
   }
   std::vector<slot_id> late;
@@ -347,7 +431,7 @@ void engine_core::report() {
   wire::draft<wire::LoadReport> out;
   write_ref(out->initEngine(), state.self_ref);
   out->setRole(state.setup.role == engine_role::prefill ? "prefill" : "decode");
-  out->setAccepting(load.waiting < limits.max_waiting);
+  out->setAccepting(load.waiting < limits.max_waiting && !state.draining && !is_stuck());
   out->setQueuedTokens(load.queued_tokens);
   out->setRunningSequences(load.running + load.waiting);
   out->setMaxSequences(limits.max_sequences);

@@ -27,12 +27,18 @@ public:
   void drop(schedule::slot_id slot);
   /// Ends what has outlived its deadline or lease.
   void expire();
+  /// More outputs may be sent; kept for later while the sequence is still on its way here.
+  void grant(schedule::slot_id slot, uint32_t outputs);
+  void release_lease(uint64_t id);
+  /// The receiver of a sequence has ended: nobody wants what is computed or staged for it.
+  void receiver_gone(const caf::actor_addr& sink);
+  /// Frees what was staged for that leg, if it still is.
+  void forget_staged(const request_id& request, leg_epoch leg);
+  caf::typed_response_promise<wire::msg<wire::Ack>> drain();
   /// Tries again to stage sequences that found the staging area full.
   void restage();
   /// Sends the load to all subscribers.
   void report();
-  /// The state of the sequence is here, not still on its way.
-  [[nodiscard]] bool is_installed(schedule::slot_id slot) const;
 
 private:
   [[nodiscard]] std::chrono::nanoseconds now() const {
@@ -44,6 +50,7 @@ private:
   step_job_row job_row(const schedule::planned_row& row);
   void sampled(schedule::slot_id slot, const step_result_row& row);
   void hand_over(schedule::slot_id slot, std::vector<model::state_part> parts);
+  bool stage(schedule::slot_id slot);
   void send_ready(schedule::slot_id slot, wire::FinishReason finish, const staged_sequence* staged);
   void send_tokens(const engine_sequence& s,
                    std::span<const int32_t> ids,
@@ -52,6 +59,9 @@ private:
   void fail(schedule::slot_id slot, const failure& why);
   void finish(schedule::slot_id slot);
   void report_soon();
+  void answer_drain();
+  void lease_ended(uint64_t id);
+  [[nodiscard]] bool is_stuck() const;
   void collect_freed();
   [[nodiscard]] wire::FinishReason finish_of(const engine_sequence& s, int32_t token) const;
 

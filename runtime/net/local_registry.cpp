@@ -122,6 +122,8 @@ public:
     return found;
   }
 
+  [[nodiscard]] bool proves_death() const override { return true; }
+
   void withdraw() override {
     if (name_.empty()) return;
     ::unlinkat(directory_.get(), name_.c_str(), 0);

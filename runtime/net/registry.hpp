@@ -29,6 +29,9 @@ public:
   /// is a steady time: what was not heard of for long is forgotten).
   virtual result<std::vector<std::string>> discover(std::chrono::nanoseconds now) = 0;
   virtual void withdraw() = 0;
+  /// True if an address that is no longer discovered belongs to a process that has certainly
+  /// ended. Silence on a network proves nothing.
+  [[nodiscard]] virtual bool proves_death() const { return false; }
 };
 
 /// True for text that may be dialled: printable, no blanks, 1 to 255 characters, with a colon.

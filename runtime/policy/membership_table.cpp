@@ -61,14 +61,24 @@ void membership_table::link_down(const node_id& id, time_point now) {
   if (p.record.state != member_state::left) p.record.state = member_state::dead;
   if (p.record.state == member_state::left) agreed_.erase(id);  // left on purpose: not missed
   p.record.services.clear();
-  p.record.version = 0;                     // whatever it says about itself when it is back is news
-  addresses_[p.record.address].next = now;  // try again at once: it may be a short partition
+  p.record.version = 0;  // whatever it says about itself when it is back is news
+  // It may be a short partition: try again at once. One that left may be restarted later.
+  const bool left = p.record.state == member_state::left;
+  addresses_[p.record.address].next = left ? now + 10 * config_.redial_after : now;
   ++changes_;
 }
 
-void membership_table::confirm_dead(const std::string& address) {
+bool membership_table::confirm_dead(const std::string& address) {
   for (const auto& [id, p] : peers_)
-    if (!p.is_linked && p.record.address == address && agreed_.erase(id) > 0) ++changes_;
+    if (p.is_linked && p.record.address == address) return false;
+  for (const auto& [id, p] : peers_)
+    if (p.record.address == address && agreed_.erase(id) > 0) ++changes_;
+  return true;
+}
+
+void membership_table::add_seed(const std::string& address, time_point now) {
+  seeds_.insert(address);
+  learn_address(address, now);
 }
 
 void membership_table::apply(const node_id& sender,
@@ -82,9 +92,10 @@ void membership_table::apply(const node_id& sender,
       // Somebody else's word about a third node: only a hint whom to dial.
       if (!is_known && r.state == member_state::alive && r.address != self_.address)
         learn_address(r.address, now);
-      // Only news counts as a change: each change is gossiped at once, so an echo would never end.
-      if (is_known && !known->second.is_linked && r.state == member_state::left &&
-          known->second.record.state != member_state::left) {
+      // News only once: what is told on as a change comes back from all who heard it.
+      const bool news = is_known && !known->second.is_linked && r.state == member_state::left &&
+                        known->second.record.state != member_state::left;
+      if (news) {
         known->second.record.state = member_state::left;
         agreed_.erase(r.id);
         ++changes_;
@@ -99,7 +110,12 @@ void membership_table::apply(const node_id& sender,
       p.record.uptime = r.uptime;
       continue;
     }
+    // Address and epoch were proven when the link came up; the rest is its own word.
+    const std::string address = p.record.address;
+    const uint64_t epoch = p.record.epoch;
     p.record = r;
+    p.record.address = address;
+    p.record.epoch = epoch;
     p.since = now;
     ++changes_;
   }
@@ -120,7 +136,7 @@ void membership_table::dial_failed(const std::string& address, time_point now) {
 std::vector<std::string> membership_table::due_dials(time_point now) {
   std::set<std::string> busy{self_.address};
   for (const auto& [id, p] : peers_)
-    if (p.is_linked || p.record.state == member_state::left) busy.insert(p.record.address);
+    if (p.is_linked) busy.insert(p.record.address);
   std::vector<std::string> due;
   for (auto& [address, entry] : addresses_) {
     if (busy.contains(address) || entry.next > now) continue;
@@ -131,10 +147,13 @@ std::vector<std::string> membership_table::due_dials(time_point now) {
 }
 
 void membership_table::sweep(time_point now) {
+  if (!majority())
+    return;  // a minority that forgot whom it misses would take itself for a majority
   for (auto it = peers_.begin(); it != peers_.end();) {
     const bool old = !it->second.is_linked && now - it->second.since >= config_.forget_after;
     if (old) {
-      addresses_.erase(it->second.record.address);
+      if (!seeds_.contains(it->second.record.address)) addresses_.erase(it->second.record.address);
+      agreed_.erase(it->first);
       ++changes_;
     }
     it = old ? peers_.erase(it) : std::next(it);

@@ -59,18 +59,21 @@ public:
 
   void link_up(const node_id& id, uint64_t epoch, const std::string& address, time_point now);
   void link_down(const node_id& id, time_point now);
-  /// Proof from outside (the machine's registry holds no lock for it any more) that an unlinked
-  /// node is gone and not only out of reach: it is not counted as missing any longer.
-  void confirm_dead(const std::string& address);
+  /// Proof from outside (the machine's registry holds no lock for it any more) that the node at
+  /// this address is gone and not only out of reach: it is not counted as missing any longer.
+  /// False while the link still counts as up; ask again then.
+  bool confirm_dead(const std::string& address);
   /// `sender` is linked; its own record is believed, others only say whom else to dial.
   void apply(const node_id& sender, const std::vector<member_record>& records, time_point now);
-  /// A seed or an address from the registry.
+  /// An address the operator named: tried again for ever.
+  void add_seed(const std::string& address, time_point now);
+  /// An address from a registry or from gossip.
   void learn_address(const std::string& address, time_point now);
   void dial_failed(const std::string& address, time_point now);
 
   /// Addresses to dial now; counts them as tried.
   [[nodiscard]] std::vector<std::string> due_dials(time_point now);
-  /// Forgets what has been dead for too long.
+  /// Forgets what has been dead for too long; on the majority side only.
   void sweep(time_point now);
 
   [[nodiscard]] const member_record& self() const { return self_; }
@@ -103,6 +106,7 @@ private:
   membership_config config_;
   std::map<node_id, peer> peers_;
   std::map<std::string, dial_entry> addresses_;
+  std::set<std::string> seeds_;
   std::map<node_id, uint64_t>
       agreed_;  ///< id -> epoch of the last table whose members were all alive
   uint64_t changes_ = 1;

@@ -90,6 +90,7 @@ private:
     if (what < 15) return restart_dead();
     if (what == 15) return split();
     if (what == 16) return cluster_.network.heal();
+    if (what == 17) return leave_one();
     for (auto& open : open_)
       if (open.slow) open.client->read_all();
   }
@@ -119,6 +120,11 @@ private:
     if (address == "g:1" || cluster_.find(address) == nullptr)
       return;  // its clients would see a cut connection
     cluster_.kill(address);
+  }
+
+  void leave_one() {
+    const std::string address = pick_address();
+    if (address != "g:1" && cluster_.find(address) != nullptr) cluster_.leave(address);
   }
 
   void restart_dead() {
@@ -155,6 +161,8 @@ private:
         CHECK(open.client->tokens() == want);
       if (!open.client->left()) CHECK(open.client->state() != sim_client::outcome::open);
       CHECK(open.client->state() != sim_client::outcome::cut);
+      // Nothing hangs until its time limit: what is lost is noticed long before.
+      CHECK_FALSE(open.client->late());
     }
     check_idle();
     serves_again();

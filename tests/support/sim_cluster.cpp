@@ -30,7 +30,9 @@ public:
     const bool streamed = usage.output_tokens == 0 || !stream;
     return (streamed ? whole_ : std::string{}) + "end";
   }
-  std::string fail(const recipe::api_error&) override { return "error"; }
+  std::string fail(const recipe::api_error& why) override {
+    return why.status == 504 ? "late error" : "error";
+  }
   std::string keep_alive() override { return ""; }
 
   bool stream = true;
@@ -68,6 +70,7 @@ result<void> sim_client::respond(uint16_t status,
   if (status != 200) {
     state_ = outcome::error_status;
     text_ = body;
+    late_ = status == 504;
   } else {
     take(body);
   }
@@ -108,6 +111,8 @@ void sim_client::take(const std::string& bytes) {
   for (std::string word; in >> word;) {
     if (word == "end")
       state_ = outcome::complete;
+    else if (word == "late")
+      late_ = true;
     else if (word == "error")
       state_ = outcome::error_event;
     else
@@ -158,6 +163,7 @@ sim_node::sim_node(net::loop_network& network,
   plan.unix_time = [] { return std::chrono::seconds{0}; };
   plan.seed = seed;
   plan.low_water_bytes = 16;
+  plan.piece_bytes = 8;
   plan.threads = threading::simulation;
   auto made = spawn_node_actors(world.system, plan);
   REQUIRE(made);
@@ -196,6 +202,14 @@ void sim_cluster::kill(const std::string& address) {
   driver_.remove_source((*found)->world);
   graves_.push_back(std::move(*found));
   nodes_.erase(found);
+}
+
+void sim_cluster::leave(const std::string& address) {
+  sim_node* node = find(address);
+  REQUIRE(node != nullptr);
+  caf::anon_send(node->actors.membership, leave_cluster{});
+  advance(std::chrono::milliseconds(200));
+  kill(address);
 }
 
 sim_node* sim_cluster::find(const std::string& address) {

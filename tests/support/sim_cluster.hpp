@@ -58,6 +58,8 @@ public:
   [[nodiscard]] uint16_t status() const { return status_; }
   [[nodiscard]] const std::vector<int32_t>& tokens() const { return tokens_; }
   [[nodiscard]] bool left() const { return left_; }
+  /// The answer ended at the request's time limit.
+  [[nodiscard]] bool late() const { return late_; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
 private:
@@ -67,6 +69,7 @@ private:
   size_t pending_ = 0;
   bool refused_ = false;
   bool left_ = false;
+  bool late_ = false;
   outcome state_ = outcome::open;
   uint16_t status_ = 0;
   std::string text_, half_;
@@ -112,6 +115,8 @@ public:
   sim_node& start(const std::string& address, const std::set<node_role>& roles);
   /// kill -9: no goodbye, its actors never run again.
   void kill(const std::string& address);
+  /// Says good-bye to the cluster, then ends.
+  void leave(const std::string& address);
   [[nodiscard]] sim_node* find(const std::string& address);
 
   std::shared_ptr<sim_client> send(sim_node& gateway,
