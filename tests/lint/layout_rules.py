@@ -74,4 +74,24 @@ def listed_packages(tree):
                               'deploy/packages.txt, or a fresh machine does not build')
 
 
-RULES = [top_level, room_readmes, built_sources, listed_packages]
+def tests_once(tree):
+    """A merge may register a test twice: it then costs its time twice."""
+    call = re.compile(r"\btest\(\s*'([^']+)'\s*(?:\+\s*name\s*)?,\s*(\w+)([^)]*)\)")
+    for path in tree.paths:
+        if os.path.basename(path) != 'meson.build':
+            continue
+        text = re.sub(r'#[^\n]*', lambda m: blank(m.group()), tree.texts[path])
+        seen = set()
+        for match in call.finditer(text):
+            name, program, rest = match.groups()
+            suite = re.search(r"suite:\s*'(\w+)'", rest)
+            keys = {(name, suite and suite.group(1))}
+            if 'args' not in rest and program != 'python':
+                keys.add(program)
+            if keys & seen:
+                yield Finding(path, line_of(text, match.start()), 'test-twice',
+                              f"'{name}' is registered before, by name or by program; delete one")
+            seen |= keys
+
+
+RULES = [top_level, room_readmes, built_sources, listed_packages, tests_once]

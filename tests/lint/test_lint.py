@@ -235,6 +235,13 @@ class Layout(unittest.TestCase):
         self.assertEqual(found(layout_rules.listed_packages, files=files), [
             'a/meson.build:3 package', 'a/meson.build:5 package'])
 
+    def test_a_test_is_registered_once(self):
+        text = ("test('a', one, suite: 'unit')\ntest('a', two, suite: 'actor')\ntest('b', one,\n  suite: 'unit')\n"
+                "test('a', three, suite: 'unit')\ntest('c', python, args: x)\ntest('d', python, args: y)\n"
+                "test('e', tool, args: x)\ntest('f', tool, args: y)\n")
+        self.assertEqual(found(layout_rules.tests_once, files={'tests/meson.build': text}),
+                         ['tests/meson.build:3 test-twice', 'tests/meson.build:5 test-twice'])
+
 
 class Format(unittest.TestCase):
     @unittest.skipIf(format_rule.tool()[0] is None, 'no clang-format 14')

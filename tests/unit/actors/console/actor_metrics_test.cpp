@@ -17,8 +17,9 @@ TEST_SUITE("actors/console") {
     actors[1].setKind("request");
     actors[1].initCounters(1)[0].setName("tokens");
     const std::string text = actor_metrics_text(d.freeze().get());
-    CHECK(text.find("deepinfer_actor{kind=\"decode\\\" \",actor=\"1033\",name=\"sequences\"} 3\n") !=
-          std::string::npos);
+    CHECK(
+        text.find("deepinfer_actor{kind=\"decode\\\" \",actor=\"1033\",name=\"sequences\"} 3\n") !=
+        std::string::npos);
     CHECK(text.find("deepinfer_actor_mailbox{kind=\"decode\\\" \",actor=\"1033\"} 4\n") !=
           std::string::npos);
     CHECK(text.find("request") == std::string::npos);
