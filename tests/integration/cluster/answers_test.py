@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import json
+import time
 
 import cluster
 from cluster import MODEL, Stream, ask, chat_body, wait_until
@@ -45,6 +46,9 @@ class Answers(cluster.ClusterTest):
                      'prefill_balancer', 'decode_balancer'):
             self.assertEqual(kinds.count(kind), 1, kind)
         self.assertEqual(kinds.count('batch'), 4)
+        time.sleep(1)
+        grown = node.topology()['nodes'][0]['uptime_s'] - shown['nodes'][0]['uptime_s']
+        self.assertGreater(grown, 0.9)
 
     def test_thinking_answers_are_those_of_the_model(self):
         node = self.cluster.start('--model', MODEL, '--set',

@@ -37,13 +37,20 @@ class WithGateway(cluster.ClusterTest):
 
     def assert_nothing_left(self, within):
         """All memory of requests is back: counted by the engines and the gateway themselves."""
+        left = []
+
         def probe():
-            actors = self.node.topology()['actors']
-            return not any(actor['kind'] == 'request' for actor in actors) and not any(
-                actor['counters'].get(name, 0) for actor in actors
+            left[:] = [
+                (actor['kind'], name, actor['counters'][name], actor['state'])
+                for actor in self.node.topology()['actors']
                 if actor['kind'] in ('prefill', 'decode', 'gateway')
-                for name in ('sequences', 'requests_known', 'staged', 'transfers', 'open'))
-        self.report('nothing left', wait_until('all memory back', probe, within, 0.02)[1])
+                for name in ('sequences', 'requests_known', 'staged', 'transfers', 'open')
+                if actor['counters'].get(name, 0)]
+            return not left
+        try:
+            self.report('nothing left', wait_until('all memory back', probe, within, 0.02)[1])
+        except AssertionError as late:
+            self.fail(f'{late}: {left}')
 
 
 class Refusals(WithGateway):
