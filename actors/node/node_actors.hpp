@@ -72,13 +72,19 @@ struct node_actors {
 
 /// Spawns what the roles need and connects it; publishes membership and console.
 ///
-/// | actor | watched by | when it ends |
-/// |---|---|---|
-/// | membership, console, gateway, balancers, codecs, engines | node | the process ends with exit
-/// code 1 | | batch | linked to its engine | both end | | request | gateway, console | its place is
-/// free again | | request's receiver side | the engines that run it | the sequence is dropped | |
-/// engine | requests on it, balancers by the member table | they are routed anew | | a subscriber
-/// of load reports | engine | gets no more reports |
+// clang-format off
+/// | actor                      | watched by               | when it ends                      |
+/// |----------------------------|--------------------------|-----------------------------------|
+/// | membership, console,       | node                     | the process ends, exit code 1     |
+/// | gateway, balancers,        |                          |                                   |
+/// | codecs, engines            |                          |                                   |
+/// | batch                      | linked to its engine     | both end                          |
+/// | request                    | gateway, console         | its place is free again           |
+/// | request, as a receiver     | engines that run or hold | the sequence is dropped, what was |
+/// |                            | its sequence             | staged for it is freed            |
+/// | engine                     | requests on it           | they are routed anew              |
+/// | subscriber of load reports | engine                   | gets no more reports              |
+// clang-format on
 [[nodiscard]] result<node_actors> spawn_node_actors(caf::actor_system& system,
                                                     const node_plan& plan);
 

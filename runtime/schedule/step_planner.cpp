@@ -76,14 +76,25 @@ bool step_planner::can_decode(const slot& s) const {
          s.outputs < s.what.max_outputs && s.outputs < s.what.credit;
 }
 
+// Running sequences leave one token of the step to those that have not begun: they would otherwise
+// wait until others end.
+uint32_t step_planner::decode_budget() const {
+  const bool somebody_waits = std::any_of(slots_.begin(), slots_.end(), [](const auto& entry) {
+    const slot& s = entry.second;
+    return s.admitted && !s.finished && s.prefilled < s.what.prefill_tokens && s.what.credit > 0;
+  });
+  return somebody_waits && config_.step_tokens > 1 ? config_.step_tokens - 1 : config_.step_tokens;
+}
+
 void step_planner::plan_decode(step_plan& step) {
   if (slots_.empty()) return;
+  const uint32_t budget = decode_budget();
   auto it = slots_.lower_bound(decode_cursor_);
   for (size_t visited = 0; visited < slots_.size(); ++visited, ++it) {
     if (it == slots_.end()) it = slots_.begin();
     slot& s = it->second;
     if (!can_decode(s)) continue;
-    if (step.tokens >= config_.step_tokens) {
+    if (step.tokens >= budget) {
       decode_cursor_ = it->first;
       return;
     }

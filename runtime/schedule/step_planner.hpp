@@ -95,6 +95,7 @@ private:
   [[nodiscard]] static uint64_t space(const slot_request& what);
   void admit();
   [[nodiscard]] bool can_decode(const slot& s) const;
+  [[nodiscard]] uint32_t decode_budget() const;
   void plan_decode(step_plan& step);
   void plan_prefill(step_plan& step);
   void release_if_done(slot_id id);

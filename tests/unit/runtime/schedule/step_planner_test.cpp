@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -84,6 +85,19 @@ TEST_SUITE("runtime/schedule") {
     planner.grant(*id, 1);
     CHECK(planner.plan());
     CHECK_FALSE(planner.plan());
+  }
+
+  TEST_CASE("a newcomer gets into the next step although running sequences could fill it") {
+    step_planner planner{{.step_tokens = 2}};
+    for (int i = 0; i < 2; ++i) {
+      REQUIRE(planner.add({.prefill_tokens = 1, .max_outputs = 1000, .credit = 1000}));
+      planner.complete(planner.plan()->number);
+    }
+    const auto late = planner.add({.prefill_tokens = 1, .max_outputs = 5, .credit = 5});
+    const auto step = planner.plan();
+    REQUIRE(step);
+    CHECK(std::any_of(step->rows.begin(), step->rows.end(),
+                      [&](const planned_row& row) { return row.slot == *late; }));
   }
 
   TEST_CASE("limits refuse with what to do") {
