@@ -116,8 +116,8 @@ void add_trips(const trip_rounds& rounds, std::vector<figure>& out) {
   out.push_back(make_figure(raw.name, "us", raw.rounds));
   out.push_back(make_figure("fabric.actor.request_64B_inline", "us", rounds.inlined, raw));
   out.push_back(make_figure("fabric.actor.request_64B_scheduled", "us", rounds.scheduled, raw));
-  out.push_back(make_figure("fabric.actor.request_16KiB_inline", "us", rounds.long_inlined, raw));
-  out.push_back(make_figure("fabric.actor.request_1MiB_inline", "us", rounds.longest, raw));
+  out.push_back(make_figure("fabric.actor.request_16KiB_inline", "us", rounds.long_inlined));
+  out.push_back(make_figure("fabric.actor.request_1MiB_inline", "us", rounds.longest));
   std::vector<double> hops;
   for (const double trip : rounds.local) hops.push_back(trip / 2);
   out.push_back(make_figure("fabric.actor.local_hop", "us", hops));
@@ -128,8 +128,8 @@ result<std::vector<net::fabric_figure>> measure_transport(const fabric_plan& pla
   options.peer_command = plan.peer_command;
   options.peer_command.emplace_back(fabric_transport_peer);
   options.provider = provider;
-  options.rounds = plan.rounds;
-  options.pings = plan.trips;
+  options.rounds = plan.transport_rounds;
+  options.pings = plan.transport_pings;
   options.small_blocks = plan.small_blocks;
   options.large_blocks = plan.large_blocks;
   options.idle = plan.idle;

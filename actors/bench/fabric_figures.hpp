@@ -16,12 +16,15 @@ inline constexpr const char* fabric_transport_peer = "fabric-transport";
 
 struct fabric_plan {
   std::vector<std::string> peer_command;  ///< the name of a peer is added
-  size_t rounds = 7;
-  size_t trips = 3000;         ///< of 64 bytes, per round and kind
-  size_t long_trips = 300;     ///< of 16 KiB
-  size_t longest_trips = 30;   ///< of 1 MiB
-  size_t small_blocks = 1000;  ///< one-sided reads of 112 KiB per round
-  size_t large_blocks = 24;    ///< of 8 MiB
+  size_t rounds = 9;
+  size_t trips = 3000;        ///< of 64 bytes, per round and kind
+  size_t long_trips = 300;    ///< of 16 KiB
+  size_t longest_trips = 30;  ///< of 1 MiB
+  /// Many and short: bandwidth takes both cores, so whatever else runs must hit both sides alike.
+  size_t transport_rounds = 25;
+  size_t transport_pings = 1000;
+  size_t small_blocks = 400;  ///< one-sided reads of 112 KiB per round
+  size_t large_blocks = 12;   ///< of 8 MiB
   std::chrono::milliseconds idle{3000};
 };
 

@@ -45,8 +45,8 @@ int run_fabric(const bench_flags& flags) {
   bench::fabric_plan plan;
   plan.peer_command = {bench::own_program(), "bench", "fabric", "--peer"};
   if (flags.smoke) {
-    plan.rounds = 1;
-    plan.trips = plan.long_trips = 20;
+    plan.rounds = plan.transport_rounds = 1;
+    plan.trips = plan.long_trips = plan.transport_pings = 20;
     plan.longest_trips = plan.small_blocks = plan.large_blocks = 2;
     plan.idle = std::chrono::milliseconds{50};
   }

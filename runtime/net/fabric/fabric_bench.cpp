@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
@@ -230,9 +231,10 @@ struct pair_of_rounds {
   void add_to(std::vector<fabric_figure>& figures) const {
     std::vector<double> ratios;
     for (size_t i = 0; i < raw.size(); ++i) ratios.push_back(ours[i] / raw[i]);
-    const auto spread = [](const std::vector<double>& values) {
-      const auto [low, high] = std::minmax_element(values.begin(), values.end());
-      return *high - *low;
+    const auto spread = [](std::vector<double> values) {
+      const double centre = median(values);
+      for (double& value : values) value = std::abs(value - centre);
+      return median(std::move(values));
     };
     figures.push_back({"fabric.raw." + name, median(raw), unit, "", 0, raw.size(), spread(raw)});
     figures.push_back({"fabric.transport." + name, median(ours), unit, "fabric.raw." + name,

@@ -30,7 +30,7 @@ struct fabric_figure {
   std::string ratio_to;  ///< empty: no yardstick
   double ratio = 0;      ///< median over the rounds of transport / raw in the same round
   size_t runs = 0;
-  double spread = 0;  ///< largest - smallest round
+  double spread = 0;  ///< median absolute deviation of the rounds
 };
 
 /// Runs for about `rounds` seconds. Sets SIGPIPE to ignored.
