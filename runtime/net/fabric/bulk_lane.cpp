@@ -235,8 +235,10 @@ void bulk_lane::sleep(steady_time now) {
     if (fi_trywait(&fabric_, waits.data(), 1) != 0) return;
     connection.ready = false;
   }
+  // The same for the queue of events: asking costs as much as a small read.
   std::array<fid*, 1> waits{&events_->fid};
-  const bool events_quiet = fi_trywait(&fabric_, waits.data(), 1) == 0;
+  if (!events_armed_) events_armed_ = fi_trywait(&fabric_, waits.data(), 1) == 0;
+  const bool events_quiet = events_armed_;
   waker_.prepare();
   const bool idle = events_quiet && tasks_.empty() && !stopping_.load();
   std::array<epoll_event, 64> ready;
@@ -265,6 +267,7 @@ void bulk_lane::run_timers(steady_time now) {
 }
 
 void bulk_lane::read_events() {
+  events_armed_ = false;
   alignas(fi_eq_cm_entry) std::array<std::byte, sizeof(fi_eq_cm_entry) + 2 * max_hello_bytes> entry;
   for (;;) {
     uint32_t event = 0;

@@ -106,6 +106,7 @@ private:
   inbox<std::function<void()>> tasks_{waker_};
   steady_time next_timer_ = steady_time::max();
   bool any_blocked_ = false;
+  bool events_armed_ = false;  ///< the event queue was empty when it was last asked
   connection_map connections_;
   std::map<const fid*, uint64_t> links_;  ///< of the endpoints that live
   region_table regions_;

@@ -257,8 +257,8 @@ result<void> run_rounds(const fabric_bench_options& options,
                         bench_driver& driver,
                         std::vector<fabric_figure>& figures) {
   pair_of_rounds trip{"round_trip_64B", "us", {}, {}};
-  pair_of_rounds small{"read_112KiB_8_in_flight", "MB/s", {}, {}};
-  pair_of_rounds large{"read_8MiB_2_in_flight", "MB/s", {}, {}};
+  pair_of_rounds small{"read_112KiB_16_queued", "MB/s", {}, {}};
+  pair_of_rounds large{"read_8MiB_2_queued", "MB/s", {}, {}};
   for (size_t round = 0; round < options.rounds; ++round) {
     const auto raw_times = raw.ping(ping_bytes, options.pings);
     if (!raw_times) return raw_times.error();
@@ -276,7 +276,7 @@ result<void> run_rounds(const fabric_bench_options& options,
       into.ours.push_back(*our_rate / 1e6);
       return {};
     };
-    if (auto done = read(small, small_block, 8, options.small_blocks); !done) return done;
+    if (auto done = read(small, small_block, 16, options.small_blocks); !done) return done;
     if (auto done = read(large, large_block, 2, options.large_blocks); !done) return done;
   }
   trip.add_to(figures);

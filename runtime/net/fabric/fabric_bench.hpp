@@ -17,7 +17,7 @@ struct fabric_bench_options {
   std::string provider = "tcp";
   size_t rounds = 5;
   size_t pings = 3000;                   ///< per round
-  size_t small_blocks = 1000;            ///< reads of 112 KiB per round, 8 at a time
+  size_t small_blocks = 1000;            ///< reads of 112 KiB per round, 16 at a time
   size_t large_blocks = 24;              ///< reads of 8 MiB per round, 2 at a time
   std::chrono::milliseconds idle{3000};  ///< over which the CPU time of idle nodes is taken
 };
