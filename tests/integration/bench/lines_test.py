@@ -48,7 +48,7 @@ class Bench(unittest.TestCase):
         self.check_lines(lines, ['fabric.raw.ping_64B', 'fabric.actor.request_64B_inline',
                                  'fabric.actor.request_64B_scheduled', 'fabric.actor.local_hop'])
         for line in lines:
-            if line['name'].startswith('fabric.actor.request'):
+            if line['name'].startswith('fabric.actor.request_64B'):
                 self.assertEqual(line['ratio_to'], 'fabric.raw.ping_64B')
                 self.assertGreater(line['value'], 0)
 
