@@ -43,11 +43,13 @@ def node():
     if WRONG == 'dies' and 'decode' in option('--roles'):
         print('cannot load the weights: no such file', flush=True)
         return 1
-    if option('--http'):
-        host, port = option('--http').rsplit(':', 1)
+    if option('--roles') == 'all' or 'gateway' in option('--roles'):
         Gateway.ready_at = time.monotonic() + 0.5
-        server = http.server.ThreadingHTTPServer((host, int(port)), Gateway)
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Gateway)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        print(f'2026-01-01T00:00:00.000Z info node.started http=127.0.0.1:{port} console=127.0.0.1:{port}',
+              flush=True)
     stop.wait()
     print('left', flush=True)
     return 0
