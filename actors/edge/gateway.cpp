@@ -152,6 +152,7 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
   state.requests->low_water_bytes = setup.low_water_bytes;
   state.requests->piece_bytes = setup.piece_bytes;
   state.requests->metrics = setup.metrics;
+  state.requests->log = setup.log;
   self->set_down_handler([self](const caf::down_msg& down) { on_request_down(self, down); });
   return {
       [self](const http_exchange& exchange) { on_exchange(self, exchange); },

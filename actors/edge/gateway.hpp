@@ -40,6 +40,7 @@ struct gateway_setup {
   std::shared_ptr<const protocol_codec> protocol;
   std::vector<codec_actor> codecs;
   std::shared_ptr<request_metrics> metrics;
+  std::shared_ptr<log_sink> log;  ///< may be null
   std::function<std::chrono::seconds()> unix_time;
   uint64_t seed = 0;  ///< of request ids and default sampling seeds
   uint64_t low_water_bytes = 256 << 10;

@@ -5,6 +5,7 @@
 #include "actors/messages/request.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "runtime/base/config.hpp"
+#include "runtime/base/log.hpp"
 #include "runtime/base/metrics.hpp"
 
 #include <caf/stateful_actor.hpp>
@@ -70,6 +71,7 @@ struct request_setup {
       256 << 10;                    ///< unsent bytes up to which a connection counts as drained
   uint64_t piece_bytes = 64 << 10;  ///< longest single write
   std::shared_ptr<request_metrics> metrics;  ///< may be null
+  std::shared_ptr<log_sink> log;             ///< may be null
 };
 
 struct request_state_data {

@@ -219,6 +219,12 @@ void request_core::run(const end_request& what) {
   auto& state = self_->state;
   state.card.count("ended");
   if (state.ended) return;
+  // Without the client's text: what happened, and to which request.
+  if (what.reason == end_reason::failed && state.setup->log)
+    state.setup->log->warn("request.failed", {{"request", to_string(state.id)},
+                                              {"leg", static_cast<uint32_t>(state.machine->leg())},
+                                              {"tokens", state.emitted.size()},
+                                              {"why", to_string(what.why)}});
   state.ended = true;
   if (what.reason == end_reason::cancelled) return quit();
   if (what.reason == end_reason::failed && !state.begun)

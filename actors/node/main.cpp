@@ -1,7 +1,14 @@
 #include "actors/node/commands.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 int main(int argc, char** argv) {
+  // Whoever starts us without standard streams must not find log lines in our sockets.
+  int fd = ::open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= 2) fd = ::open("/dev/null", O_RDWR);
+  if (fd > 2) ::close(fd);
   // First of all, before any thread: libraries that were linked in have changed the handlers.
   deepinfer::net::restore_signal_defaults();
   int exit_code = deepinfer::exit_done;

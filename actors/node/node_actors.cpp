@@ -136,6 +136,7 @@ private:
     setup.node = plan_.self.id;
     setup.protocol = plan_.protocol;
     setup.metrics = plan_.metrics;
+    setup.log = plan_.log;
     setup.unix_time = plan_.unix_time;
     setup.seed = plan_.seed;
     setup.low_water_bytes = plan_.low_water_bytes;

@@ -53,6 +53,7 @@ struct node_plan {
   std::string model_name;
   std::shared_ptr<const protocol_codec> protocol;  ///< for the gateway role
   std::shared_ptr<request_metrics> metrics;        ///< may be null
+  std::shared_ptr<log_sink> log;                   ///< may be null
   std::function<std::chrono::seconds()> unix_time;
   std::function<std::vector<std::string>()> recent_log;
   uint64_t seed = 0;

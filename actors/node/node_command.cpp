@@ -1,12 +1,11 @@
 #include "actors/node/commands.hpp"
 #include "actors/node/node_config.hpp"
 #include "actors/node/node_process.hpp"
+#include "actors/node/stop_signals.hpp"
 #include "runtime/net/registry.hpp"
 
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -23,7 +22,8 @@ struct node_flags {
 
 result<std::string> read_file(const std::string& path) {
   std::ifstream in{path, std::ios::binary};
-  if (!in) return failure{error_code::not_found, "cannot read " + path};
+  if (!in || !std::filesystem::is_regular_file(path))
+    return failure{error_code::not_found, "cannot read " + path + ": no such file"};
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -66,7 +66,7 @@ result<void> apply_flags(process_config& config, const node_flags& flags) {
 
 result<void> check_seeds(const process_config& config) {
   for (const std::string& seed : config.node.join)
-    if (!net::dialable(seed))
+    if (const auto where = parse_host_port(seed); !where || where->port == 0)
       return failure{error_code::invalid_argument,
                      "'" + seed + "' is no address to join; write host:port, as in 10.0.0.1:7400"};
   return {};
@@ -101,21 +101,14 @@ int run_node(const node_flags& flags) {
     std::fputs(config.schema().effective().c_str(), stdout);
     return exit_done;
   }
-  // Blocked before the first thread starts, so that all threads inherit it and only the wait below
-  // takes the signals.
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  auto node = node_process::start(config, [] { ::kill(::getpid(), SIGTERM); });
+  stop_signals signals;
+  auto node = node_process::start(config, signals.asker());
   if (!node) {
     std::fprintf(stderr, "deepinfer node: %s\n", node.error().detail.c_str());
     return exit_code_of_start(node.error().code);
   }
-  int signal = 0;
-  sigwait(&signals, &signal);
-  // A second signal does not wait for open requests.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  signals.started();
+  signals.wait();
   (*node)->stop();
   return (*node)->lost() ? exit_failed : exit_done;
 }

@@ -241,6 +241,7 @@ node_plan running_node::plan() {
   plan.make_model = [this, next = size_t{0}]() mutable { return models_.at(next++); };
   plan.model_name = model_name_;
   plan.metrics = metrics_->requests();
+  plan.log = log_;
   plan.unix_time = unix_now;
   plan.recent_log = [log = log_] { return log->tail(200); };
   plan.seed = random_word();

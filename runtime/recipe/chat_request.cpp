@@ -94,7 +94,8 @@ generation_options read_generation(field_reader& body) {
   if (const auto value = body.real("temperature", {0, 2}))
     options.temperature = static_cast<float>(*value);
   if (const auto value = body.real("top_p", {0, 1, true}))
-    options.top_p = static_cast<float>(*value);
+    // Above 0 as asked: a value below what a float can hold still means "only the best token".
+    options.top_p = std::max(static_cast<float>(*value), std::numeric_limits<float>::min());
   if (const auto value = body.integer("top_k", {-1, most_u32}))
     options.top_k = static_cast<uint32_t>(std::max<int64_t>(0, *value));  // -1 also means off
   if (const auto value = body.integer("seed", {0, most_i64}))
