@@ -238,5 +238,20 @@ class Drain(WithGateway):
         self.assertLess(took, 15)
 
 
+class DrainOfWaiting(WithGateway):
+    settings = ('node.drain=30s', 'prefill.max_sequences=1')
+
+    def test_requests_that_still_wait_for_an_engine_are_served_before_the_node_ends(self):
+        streams = [Stream(self.node.http, chat_body(f'Tell me a story about cat {i}.', max_tokens=80))
+                   for i in range(6)]
+        streams[0].read_events(2)
+        self.node.process.terminate()
+        with concurrent.futures.ThreadPoolExecutor(len(streams)) as pool:
+            pool.map(Stream.read_all, streams)
+        for stream in streams:
+            self.assertTrue(stream.is_complete(), stream.__dict__)
+        self.assertEqual(self.node.process.wait(40), 0, self.node.log())
+
+
 if __name__ == '__main__':
     cluster.main()
