@@ -121,7 +121,8 @@ void add_node_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<node_flags>();
   command->add_option("--roles", flags->roles,
                       "gateway,prefill,decode,controller or all (default all)");
-  command->add_option("--model", flags->model, "folder of the checkpoint");
+  command->add_option("--model", flags->model,
+                      "folder of the checkpoint (default: the bundled tiny-v41)");
   command->add_option("--served-name", flags->served_name,
                       "name of the model in requests (default: the folder's name)");
   command->add_option("--join", flags->join,

@@ -37,7 +37,7 @@ struct node_config {
     v.field("join", join, "Fabric addresses of living nodes; one is enough.");
     v.field("secret", secret,
             "Shared by all nodes; needed once the fabric listens beyond loopback.");
-    v.field("model", model, "Folder of the checkpoint.");
+    v.field("model", model, "Folder of the checkpoint; empty: the bundled one.");
     v.field("served_name", served_name, "Name of the model in requests; empty: the folder's name.");
     v.field("level", level, one_of({"L0", "L1"}),
             "Arithmetic: exact, or with the cache quantisers.");

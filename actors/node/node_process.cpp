@@ -51,6 +51,16 @@ uint64_t epoch_now() {
                                    .count());
 }
 
+/// The model that the program was built beside: build/actors/deepinfer -> examples/models/tiny-v41.
+/// Empty if it is not there (an installed program has none).
+std::filesystem::path bundled_model() {
+  std::error_code none;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
+  const auto root = program.parent_path().parent_path().parent_path();
+  const auto folder = root / "examples" / "models" / "tiny-v41";
+  return std::filesystem::exists(folder / "config.json", none) ? folder : std::filesystem::path{};
+}
+
 std::string join_text(const std::vector<std::string>& items, std::string_view separator) {
   std::string text;
   for (const auto& item : items) text.append(text.empty() ? "" : separator).append(item);
@@ -162,8 +172,9 @@ result<void> running_node::load_model() {
   const bool computes = roles_.contains(node_role::prefill) || roles_.contains(node_role::decode);
   const bool talks = roles_.contains(node_role::gateway);
   if (!computes && !talks) return {};
-  const std::filesystem::path dir = std::filesystem::path{config_.node.model}.lexically_normal();
-  if (config_.node.model.empty())
+  const std::filesystem::path named{config_.node.model};
+  const std::filesystem::path dir = (named.empty() ? bundled_model() : named).lexically_normal();
+  if (dir.empty())
     return failure{error_code::invalid_argument, "no model: name a checkpoint folder with --model"};
   model_name_ = config_.node.served_name;
   if (model_name_.empty())

@@ -39,7 +39,6 @@ class Usage(cluster.ClusterTest):
 
     def test_wrong_files(self):
         folder = self.cluster.folder
-        self.assert_refused(['node'], '--model')
         self.assert_refused(['node', '--model', folder + '/nothing'], folder + '/nothing')
         self.assert_refused(['node', '--model', folder], folder)
         self.assert_refused([*BARE, '--config', folder + '/nothing.toml'], 'nothing.toml')
@@ -88,6 +87,14 @@ class Usage(cluster.ClusterTest):
             url = f'http://127.0.0.1:{free.getsockname()[1]}'
         self.assert_refused(['console', 'topology', '--url', url], code=3)
         self.assert_refused(['chat', 'Hi', '--url', url], code=3)
+
+
+class BundledModel(cluster.ClusterTest):
+    def test_a_node_without_a_model_serves_the_bundled_one(self):
+        node = self.cluster.start('--roles', 'all')
+        node.wait_ready()
+        status, body = cluster.ask(node.http, cluster.chat_body('Hello!'))
+        self.assertEqual((status, body['model']), (200, 'tiny-v41'), node.log())
 
 
 if __name__ == '__main__':
