@@ -115,13 +115,36 @@ engine_actor* request_core::engine(const engine_key& key) {
   return found == self_->state.engines.end() ? nullptr : &found->second;
 }
 
+uint32_t request_core::time_left_ms() const {
+  const auto& state = self_->state;
+  const auto left = state.started + state.setup->config.time_limit - now();
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+  return static_cast<uint32_t>(std::max<int64_t>(1, whole));
+}
+
+template <class Message>
+void request_core::submit(const engine_key& key,
+                          leg_epoch leg,
+                          std::chrono::milliseconds within,
+                          const wire::msg<Message>& what) {
+  const engine_actor& to = *engine(key);
+  self_->request(to, within, what)
+      .then(
+          [self = self_, leg](const wire::msg<wire::Accepted>&) {
+            request_core{self}.apply(self->state.machine->accepted(leg));
+          },
+          [self = self_, leg](const caf::error& e) {
+            request_core core{self};
+            core.apply(self->state.machine->refused(leg, from_caf(e), core.now()));
+          });
+  self_->state.card.sent(to);
+}
+
 void request_core::run(const submit_prefill& what) {
   auto& state = self_->state;
   wire::draft<wire::PrefillSubmit> out;
   write_key(out->initKey(), state.id, what.leg);
-  const auto left = state.started + state.setup->config.time_limit - now();
-  out->setDeadlineMs(static_cast<uint32_t>(
-      std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::milliseconds>(left).count())));
+  out->setDeadlineMs(time_left_ms());
   write_ref(out->initReplyTo(), state.sink_ref);
   out->setModel(state.setup->model);
   std::vector<int32_t> tokens = state.exchange->tokens;
@@ -129,40 +152,18 @@ void request_core::run(const submit_prefill& what) {
   out->setTokens(token_bytes(tokens));
   out->setPromptTokens(static_cast<uint32_t>(state.exchange->tokens.size()));
   write_sampling(out->initSampling(), *state.exchange);
-  const engine_actor& to = *engine(what.engine);
-  self_->request(to, state.setup->config.accept_within, out.freeze())
-      .then(
-          [self = self_, leg = what.leg](const wire::msg<wire::Accepted>&) {
-            request_core{self}.apply(self->state.machine->accepted(leg));
-          },
-          [self = self_, leg = what.leg](const caf::error& e) {
-            request_core core{self};
-            core.apply(self->state.machine->refused(leg, from_caf(e), core.now()));
-          });
-  state.card.sent(to);
+  submit(what.engine, what.leg, state.setup->config.accept_within, out.freeze());
 }
 
 void request_core::run(const submit_decode& what) {
   auto& state = self_->state;
   wire::draft<wire::DecodeSubmit> out;
   write_key(out->initKey(), state.id, what.leg);
-  const auto left = state.started + state.setup->config.time_limit - now();
-  out->setDeadlineMs(static_cast<uint32_t>(
-      std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::milliseconds>(left).count())));
+  out->setDeadlineMs(time_left_ms());
   write_ref(out->initReplyTo(), state.sink_ref);
   out->setCredit(what.credit);
   out->setSequence(state.sequence.get().getSequence());
-  const engine_actor& to = *engine(what.engine);
-  self_->request(to, state.setup->config.hand_over_within, out.freeze())
-      .then(
-          [self = self_, leg = what.leg](const wire::msg<wire::Accepted>&) {
-            request_core{self}.apply(self->state.machine->accepted(leg));
-          },
-          [self = self_, leg = what.leg](const caf::error& e) {
-            request_core core{self};
-            core.apply(self->state.machine->refused(leg, from_caf(e), core.now()));
-          });
-  state.card.sent(to);
+  submit(what.engine, what.leg, state.setup->config.hand_over_within, out.freeze());
 }
 
 void request_core::run(const cancel_leg& what) {

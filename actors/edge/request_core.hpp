@@ -41,6 +41,14 @@ private:
   void run(const schedule::emit_tokens& what);
   void run(const schedule::end_request& what);
 
+  /// Of the whole request, at least one.
+  [[nodiscard]] uint32_t time_left_ms() const;
+  /// Sends a leg to its engine; the answer goes to the machine.
+  template <class Message>
+  void submit(const schedule::engine_key& key,
+              leg_epoch leg,
+              std::chrono::milliseconds within,
+              const wire::msg<Message>& what);
   [[nodiscard]] engine_actor* engine(const schedule::engine_key& key);
   void routed(schedule::engine_role role, const actor_ref& ref);
   void begin_stream();

@@ -43,11 +43,6 @@ void step_planner::finish(slot_id id) {
   release_if_done(id);
 }
 
-bool step_planner::holds(slot_id id) const {
-  const auto found = slots_.find(id);
-  return found != slots_.end() && !found->second.finished;
-}
-
 void step_planner::release_if_done(slot_id id) {
   const auto found = slots_.find(id);
   const slot& s = found->second;

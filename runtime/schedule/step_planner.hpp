@@ -79,8 +79,6 @@ public:
 
   [[nodiscard]] planner_load load() const;
   [[nodiscard]] bool idle() const { return slots_.empty() && in_flight_.empty(); }
-  /// Has an admitted or waiting slot of this number that is not finished.
-  [[nodiscard]] bool holds(slot_id slot) const;
 
 private:
   struct slot {

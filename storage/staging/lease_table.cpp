@@ -2,8 +2,6 @@
 
 #include "proto/types/check.hpp"
 
-#include <algorithm>
-
 namespace deepinfer::storage {
 
 lease_table::lease_table(uint64_t capacity, uint64_t alignment)
@@ -58,12 +56,6 @@ std::vector<uint64_t> lease_table::expire(time_point now) {
     if (held.expires <= now) ended.push_back(id);
   for (const uint64_t id : ended) static_cast<void>(release(id));
   return ended;
-}
-
-time_point lease_table::next_expiry() const {
-  time_point earliest = time_point::max();
-  for (const auto& [id, held] : leases_) earliest = std::min(earliest, held.expires);
-  return earliest;
 }
 
 }  // namespace deepinfer::storage

@@ -51,8 +51,6 @@ public:
   [[nodiscard]] uint64_t used_bytes() const { return used_; }
   [[nodiscard]] size_t live() const { return leases_.size(); }
   [[nodiscard]] uint64_t capacity() const { return capacity_; }
-  /// When the next lease ends; max() if there is none.
-  [[nodiscard]] time_point next_expiry() const;
 
 private:
   uint64_t capacity_;

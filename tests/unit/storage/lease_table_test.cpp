@@ -58,7 +58,8 @@ TEST_SUITE("storage/staging") {
     CHECK(table.expire(10ms) == std::vector<uint64_t>{b->id});
     CHECK(table.renew(b->id, 10ms, 10ms).error().code == error_code::not_found);
     CHECK(table.release(b->id).error().code == error_code::not_found);
-    CHECK(table.next_expiry() == 19ms);
+    CHECK(table.expire(18ms).empty());
+    CHECK(table.expire(19ms) == std::vector<uint64_t>{a->id});
   }
 
   TEST_CASE("one byte over the area is refused with what to raise") {
