@@ -94,6 +94,24 @@ void read_engram(const json_fields& text, engram_config& e) {
   e.compressed_vocabulary = text.whole("engram_compressed_vocab_size", {1, 1u << 24});
 }
 
+void read_drafter(const json_fields& text, drafter_config& d) {
+  d.stages = text.whole_or("num_nextn_predict_layers", {0, 16}, 0);
+  if (d.stages == 0) return;
+  d.block = text.whole("dspark_block_size", {1, 64});
+  d.noise_token = text.whole("dspark_noise_token_id", {0, 1u << 24});
+  d.target_layers = narrowed(text.wholes("dspark_target_layer_ids", layer_ids, 64));
+  d.markov_rank = text.whole("dspark_markov_rank", widths);
+  d.experts = text.whole("dspark_n_routed_experts", {1, 65536});
+  d.experts_per_token = text.whole("dspark_num_experts_per_tok", {1, 64});
+}
+
+void read_image_token(const json_fields& top, v41_config& c) {
+  if (!top.has("image_token_id") && !top.has("vision_config")) return;
+  const uint32_t id = top.whole("image_token_id", {0, 1u << 24});
+  if (id >= c.vocabulary) top.complain("image_token_id", "must lie inside the vocabulary");
+  c.image_token = static_cast<int32_t>(id);
+}
+
 void read_quantisation(const json_fields& top) {
   const auto quant = top.object("quantization_config");
   if (!quant) return;
@@ -194,6 +212,17 @@ void check_engram(const json_fields& text, const v41_config& c) {
     text.complain("engram_pad_token_id", "must lie inside the vocabulary");
 }
 
+void check_drafter(const json_fields& text, const v41_config& c) {
+  const drafter_config& d = c.drafter;
+  if (d.stages == 0) return;
+  if (d.target_layers.empty() || !ascending_below(d.target_layers, c.layers))
+    text.complain("dspark_target_layer_ids", "must be ascending layer numbers, at least one");
+  if (d.noise_token >= c.vocabulary)
+    text.complain("dspark_noise_token_id", "must lie inside the vocabulary");
+  if (d.experts_per_token > d.experts)
+    text.complain("dspark_num_experts_per_tok", "must be at most dspark_n_routed_experts");
+}
+
 v41_config read_all(const json_fields& top, const json_fields& text) {
   v41_config c;
   c.vocabulary = text.whole("vocab_size", {1, 1u << 24});
@@ -208,6 +237,8 @@ v41_config read_all(const json_fields& top, const json_fields& text) {
   read_sparse(text, c);
   read_experts(text, c);
   read_engram(text, c.engram);
+  read_drafter(text, c.drafter);
+  read_image_token(top, c);
   read_quantisation(top);
   read_stop_tokens(top, text, c);
   return c;
@@ -252,6 +283,7 @@ result<v41_config> parse_v41_config(std::string_view json_text) {
   check_source_list(text, "kv_source_layer_ids", config, config.kv_sources);
   check_source_list(text, "index_source_layer_ids", config, config.index_sources);
   check_engram(text, config);
+  check_drafter(text, config);
   if (trouble) return *trouble;  // and these on lists in order
   check_sources(text, config);
   if (trouble) return *trouble;

@@ -31,6 +31,17 @@ struct engram_config {
   [[nodiscard]] uint32_t columns() const { return (longest_ngram - 1) * heads; }
 };
 
+/// The DSpark drafter (`mtp.*`): `stages` blocks that draft `block` tokens in one pass.
+struct drafter_config {
+  uint32_t stages = 0;  ///< 0: the checkpoint has no drafter
+  uint32_t block = 0;   ///< tokens drafted at once
+  uint32_t noise_token = 0;
+  std::vector<uint32_t> target_layers;  ///< ascending; their entering streams are the taps
+  uint32_t markov_rank = 0;
+  uint32_t experts = 0;  ///< of a stage; their width is the backbone's
+  uint32_t experts_per_token = 0;
+};
+
 /// The text model's `config.json`, every field checked. Lists of layers are ascending.
 struct v41_config {
   uint32_t vocabulary = 0;
@@ -38,6 +49,7 @@ struct v41_config {
   uint32_t layers = 0;
   uint32_t max_positions = 0;
   std::vector<int32_t> stop_tokens;
+  int32_t image_token = -1;  ///< every position of an image span carries it; -1: no images
 
   uint32_t heads = 0;
   uint32_t head_width = 0;
@@ -74,6 +86,7 @@ struct v41_config {
   double mix_epsilon = 0;
   double norm_epsilon = 0;
   engram_config engram;
+  drafter_config drafter;
 
   /// The layer whose published data layer `layer` reads: the closest source at or before it.
   /// The layer must have a ratio above 0.
@@ -81,11 +94,15 @@ struct v41_config {
   [[nodiscard]] uint32_t index_source_of(uint32_t layer) const;
   /// Position of a layer in `kv_sources`.
   [[nodiscard]] uint32_t kv_source_number(uint32_t source_layer) const;
+  /// The first layer of the decoder: the last KV source; `layers` when there is no source.
+  [[nodiscard]] uint32_t decoder_start() const {
+    return kv_sources.empty() ? layers : kv_sources.back();
+  }
 };
 
 /// `invalid_argument` names the field and what it must be; `unsupported` for valid models of
 /// another kind. Accepted besides the released form: `compress_ratios` with or without the
-/// drafter's layers, `engram_pad_id`, no `gate_temp`, text fields at the top level.
+/// drafter's layers, `engram_pad_id`, no `gate_temp`, no drafter, text fields at the top level.
 [[nodiscard]] result<v41_config> parse_v41_config(std::string_view json_text);
 
 }  // namespace deepinfer::model

@@ -18,9 +18,8 @@ std::string mini_config() {
   return test::file_text(test::mini_checkpoint("mini") / "config.json");
 }
 
-// The mini configuration with one field's value replaced; "" removes the field.
-std::string with(const std::string& field, const std::string& value) {
-  std::string text = mini_config();
+// A configuration with one field's value replaced; "" removes the field.
+std::string changed(std::string text, const std::string& field, const std::string& value) {
   const size_t at = text.find("\"" + field + "\":");
   REQUIRE_MESSAGE(at != std::string::npos, field);
   size_t from = text.find(':', at) + 1, to = from, depth = 0;
@@ -31,6 +30,10 @@ std::string with(const std::string& field, const std::string& value) {
       --depth;
   if (value.empty()) return text.replace(at, to - at, "\"removed\": 0");
   return text.replace(from, to - from, value);
+}
+
+std::string with(const std::string& field, const std::string& value) {
+  return changed(mini_config(), field, value);
 }
 
 struct bad_field {
@@ -90,32 +93,32 @@ constexpr bad_field bad_fields[] = {
     {"eos_token_id", "[1,-2]", "eos_token_id"},
 };
 
-// The released configuration's fields that shape the text model.
-constexpr const char* released = R"({"model_type": "deepseek_v41", "eos_token_id": 1,
- "quantization_config": {"weight_block_size": [32, 32], "scale_fmt": "ue8m0"},
- "text_config": {"vocab_size": 129280, "hidden_size": 5120, "num_hidden_layers": 40,
-  "moe_intermediate_size": 2304, "num_attention_heads": 64, "num_key_value_heads": 1,
-  "head_dim": 512, "qk_rope_head_dim": 64, "q_lora_rank": 1280, "o_groups": 8, "o_lora_rank": 1024,
-  "hidden_act": "silu", "swiglu_limit": 10.0, "rms_norm_eps": 1e-20, "attention_bias": false,
-  "max_position_embeddings": 1048576, "rope_theta": 10000, "compress_rope_theta": 160000,
-  "rope_scaling": {"rope_type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1,
-   "original_max_position_embeddings": 65536},
-  "n_routed_experts": 384, "n_shared_experts": 1, "num_experts_per_tok": 6,
-  "scoring_func": "sqrtsoftplus", "norm_topk_prob": true, "routed_scaling_factor": 1.5,
-  "sliding_window": 128, "compress_ratios": [0,0,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,
-   1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0,0,0],
-  "kv_source_layer_ids": [2,8,14,20], "index_source_layer_ids": [2,8,14,20,24,28,32,36],
-  "index_n_heads": 32, "index_head_dim": 128, "index_topk": 512, "candidate_source_layer_id": 20,
-  "candidate_topk_blocks": 2048, "candidate_block_size": 8, "hc_mult": 4, "hc_sinkhorn_iters": 20,
-  "hc_eps": 1e-6, "engram_layer_ids": [1,14], "engram_num_embeddings": [384006168, 384016682],
-  "engram_max_ngram_size": 4, "engram_n_heads": 8, "engram_head_dim": 256,
-  "engram_vocab_size": 16000000, "engram_compressed_vocab_size": 99092, "engram_pad_id": 2}})";
+// What a drafter and images add to a configuration, damaged one field at a time.
+constexpr bad_field bad_released_fields[] = {
+    {"num_nextn_predict_layers", "17", "num_nextn_predict_layers"},
+    {"dspark_block_size", "0", "dspark_block_size"},
+    {"dspark_block_size", "", "dspark_block_size"},
+    {"dspark_noise_token_id", "129280", "dspark_noise_token_id"},
+    {"dspark_target_layer_ids", "[37, 37]", "dspark_target_layer_ids"},
+    {"dspark_target_layer_ids", "[]", "dspark_target_layer_ids"},
+    {"dspark_target_layer_ids", "[40]", "dspark_target_layer_ids"},
+    {"dspark_markov_rank", "0", "dspark_markov_rank"},
+    {"dspark_n_routed_experts", "0", "dspark_n_routed_experts"},
+    {"dspark_num_experts_per_tok", "0", "dspark_num_experts_per_tok"},
+    {"dspark_n_routed_experts", "2", "dspark_num_experts_per_tok"},
+    {"image_token_id", "129280", "image_token_id"},
+    {"image_token_id", "", "image_token_id"},
+};
+
+std::string released_config() {
+  return test::read_source("tests/golden/model/released_config.json");
+}
 
 }  // namespace
 
 TEST_SUITE("runtime/model") {
   TEST_CASE("the released configuration is accepted, the drafter's ratios ignored") {
-    const auto c = parse_v41_config(released);
+    const auto c = parse_v41_config(released_config());
     REQUIRE(c);
     CHECK(c->ratios.size() == 40);
     CHECK(c->kv_source_of(19) == 14);
@@ -128,7 +131,7 @@ TEST_SUITE("runtime/model") {
   }
 
   TEST_CASE("Engram primes are those of the release and sum to its table sizes") {
-    const auto c = *parse_v41_config(released);
+    const auto c = *parse_v41_config(released_config());
     const auto primes = engram_primes(c.engram);
     REQUIRE(primes.size() == 2);
     CHECK(primes[0][0] == 16000057);
@@ -153,11 +156,27 @@ TEST_SUITE("runtime/model") {
     }
   }
 
+  TEST_CASE("a drafter's field and the image token are checked like the others") {
+    for (const bad_field& bad : bad_released_fields) {
+      CAPTURE(bad.field);
+      CAPTURE(bad.value);
+      const auto c = parse_v41_config(changed(released_config(), bad.field, bad.value));
+      REQUIRE_FALSE(c);
+      CAPTURE(c.error().detail);
+      CHECK(c.error().code == error_code::invalid_argument);
+      CHECK(c.error().detail.find(bad.named) != std::string::npos);
+    }
+    const auto none = parse_v41_config(changed(released_config(), "num_nextn_predict_layers", "0"));
+    REQUIRE(none);
+    CHECK(none->drafter.stages == 0);
+    CHECK(none->drafter.target_layers.empty());
+  }
+
   TEST_CASE("other models, other block sizes and broken JSON are refused") {
     CHECK(parse_v41_config("{").error().code == error_code::corrupt);
     CHECK(parse_v41_config("[]").error().code == error_code::invalid_argument);
     CHECK(parse_v41_config("{\"model_type\": \"llama\"}").error().code == error_code::unsupported);
-    std::string text = released;
+    std::string text = released_config();
     text.replace(text.find("[32, 32]"), 8, "[128, 128]");
     CHECK(parse_v41_config(text).error().detail.find("weight_block_size") != std::string::npos);
   }
