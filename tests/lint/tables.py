@@ -22,6 +22,7 @@ OURS = {
     'kernels/': ['kernels/'],
     'storage/': ['proto/types/', 'storage/'],
     'runtime/': ['proto/types/', 'storage/', 'kernels/api/', 'runtime/'],
+    'runtime/image/': ['proto/types/', 'kernels/api/', 'runtime/image/'],
     'runtime/net/': ['proto/types/', 'proto/codec/', 'runtime/net/', 'runtime/base/'],
     # plain structs of pure code travel between actors of one process
     'actors/messages/': ['proto/', 'runtime/', 'actors/messages/'],
@@ -53,6 +54,11 @@ FOREIGN = {
     'prometheus/': ['runtime/base/'],
     'pcre2.h': ['runtime/tokenizer/', 'runtime/grammar/'],
     'utf8proc.h': ['runtime/tokenizer/'],
+    'png.h': ['runtime/image/'],
+    'jpeglib.h': ['runtime/image/'],
+    'jerror.h': ['runtime/image/'],
+    'webp/': ['runtime/image/'],
+    'gif_lib.h': ['runtime/image/'],
     'zlib.h': ['runtime/'],
     'hwy/': ['kernels/cpu/'],
     'cblas.h': ['kernels/cpu/'],
@@ -85,7 +91,9 @@ unordered_set utility valarray variant vector version stdint.h stddef.h
 # list; otherwise a fresh machine does not build.
 DEPENDENCIES = {
     'boost': 'libboost1.81-dev', 'caf_core': 'libcaf-dev', 'capnp': 'libcapnp-dev', 'CLI11': 'libcli11-dev',
-    'doctest': 'doctest-dev', 'libfabric': 'libfabric-dev',
+    'doctest': 'doctest-dev', 'libfabric': 'libfabric-dev', 'libgif': 'libgif-dev',
+    'libjpeg': 'libjpeg62-turbo-dev', 'libpng': 'libpng-dev', 'libwebp': 'libwebp-dev',
+    'libwebpdemux': 'libwebp-dev',
     'libpcre2-8': 'libpcre2-dev', 'libutf8proc': 'libutf8proc-dev', 'libxxhash': 'libxxhash-dev',
     'openssl': 'libssl-dev', 'prometheus-cpp-core': 'prometheus-cpp-dev', 'python3': 'python3',
     'simdjson': 'libsimdjson-dev', 'spdlog': 'libspdlog-dev', 'tomlplusplus': 'libtomlplusplus-dev',
