@@ -43,7 +43,7 @@ int forward(const model_flags& flags) {
 int make_random(const model_flags& flags) {
   const auto shape = model::parse_random_shape(flags.shape);
   if (!shape) return fail(shape.error(), exit_usage);
-  const auto done = model::make_random_checkpoint(flags.dir, *shape, flags.seed);
+  const auto done = model::make_random_checkpoint(flags.dir, *shape, {.seed = flags.seed});
   return done ? exit_done : fail(done.error(), exit_failed);
 }
 

@@ -1,28 +1,32 @@
 #pragma once
 
 #include "proto/types/result.hpp"
+#include "runtime/model/random_shape.hpp"
 
 #include <cstdint>
 #include <filesystem>
-#include <string_view>
+#include <functional>
 
-/// Small random checkpoints in the layout and the storage formats of the released model: for
-/// tests, and for trying a build without a download. Text part only.
+/// Random checkpoints in the layout and the storage formats of the released model: for tests, for
+/// measurements, and for trying a build without a download.
 namespace deepinfer::model {
 
-enum class random_shape : uint8_t {
-  mini,    ///< 10 layers, every kind of layer of the release
-  mini8,   ///< 8 layers, the smallest with all of encoder and decoder
-  mini12,  ///< 12 layers with compress ratios 3, 2 and 1: finds hard-coded twos
+struct random_options {
+  uint64_t seed = 1234;
+  /// What happens to a folder that holds files of somebody else's.
+  enum class foreign_files : uint8_t { refuse, write_beside } foreign = foreign_files::refuse;
+  /// Called after every piece with the bytes of tensors written so far and those of all.
+  std::function<void(uint64_t done, uint64_t all)> progress;
 };
 
-/// "mini", "mini8", "mini12"; `invalid_argument` otherwise.
-[[nodiscard]] result<random_shape> parse_random_shape(std::string_view name);
-
-/// Writes config.json, engram_meta.json, two shards and their index into `folder`, which is made
-/// when missing; files of these names are replaced. The same seed gives the same bytes everywhere.
+/// Writes config.json, generation_config.json, engram_meta.json, two shards and their index into
+/// `folder`, and a tokenizer.json when the vocabulary is large enough for one. The folder is made
+/// when missing; what an earlier run left there is replaced. Every tensor depends on the seed and
+/// its own name alone, so the same seed gives the same bytes everywhere. Tensors go to the disk in
+/// pieces; no tensor is ever whole in memory. `invalid_argument` when the folder is not empty and
+/// not ours, `no_capacity` when the disk has no room.
 [[nodiscard]] result<void> make_random_checkpoint(const std::filesystem::path& folder,
                                                   random_shape shape,
-                                                  uint64_t seed);
+                                                  const random_options& options);
 
 }  // namespace deepinfer::model

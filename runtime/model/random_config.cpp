@@ -1,15 +1,9 @@
 #include "runtime/model/random_config.hpp"
 
-#include "proto/types/check.hpp"
-#include "runtime/model/engram_hash.hpp"
+#include "runtime/model/engram_recipe.hpp"
 
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
-
-#include <algorithm>
-#include <array>
-#include <numeric>
-#include <span>
 
 namespace deepinfer::model {
 namespace {
@@ -23,158 +17,184 @@ public:
     json_.StartObject();
   }
   void close() { json_.EndObject(); }
-  void put(const char* key, uint64_t value) { json_.Key(key), json_.Uint64(value); }
-  void put(const char* key, double value) { json_.Key(key), json_.Double(value); }
-  void put(const char* key, const char* value) { json_.Key(key), json_.String(value); }
-  void put(const char* key, bool value) { json_.Key(key), json_.Bool(value); }
-  void put(const char* key, int value) { put(key, static_cast<uint64_t>(value)); }
-  template <class Number>
-  void put(const char* key, const std::vector<Number>& values) {
-    json_.Key(key);
-    put_array(std::span(values));
+  void put(std::string_view key, uint64_t value) { name(key), json_.Uint64(value); }
+  void put(std::string_view key, std::string_view value) { name(key), text(value); }
+  void put(std::string_view key, const char* value) { put(key, std::string_view(value)); }
+  void put(std::string_view key, bool value) { name(key), json_.Bool(value); }
+  // Whole numbers without a point, as the release writes them.
+  void real(std::string_view key, double value) {
+    name(key);
+    if (value >= 1 && value < 1e15 && value == static_cast<double>(static_cast<uint64_t>(value)))
+      json_.Uint64(static_cast<uint64_t>(value));
+    else
+      json_.Double(value);
   }
   template <class Number>
-  void put_array(std::span<const Number> values) {
+  void put(std::string_view key, const std::vector<Number>& values) {
+    name(key);
+    put_array(values);
+  }
+  template <class Number>
+  void put_array(const std::vector<Number>& values) {
+    json_.SetFormatOptions(rapidjson::kFormatSingleLineArray);
     json_.StartArray();
     for (const Number v : values) json_.Uint64(v);
     json_.EndArray();
+    json_.SetFormatOptions(rapidjson::kFormatDefault);
   }
   rapidjson::PrettyWriter<rapidjson::StringBuffer>& raw() { return json_; }
-  [[nodiscard]] std::string text() const { return {text_.GetString(), text_.GetSize()}; }
+  [[nodiscard]] std::string take() const { return {text_.GetString(), text_.GetSize()}; }
 
 private:
+  void name(std::string_view key) {
+    json_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
+  }
+  void text(std::string_view value) {
+    json_.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  }
+
   rapidjson::StringBuffer text_;
   rapidjson::PrettyWriter<rapidjson::StringBuffer> json_{text_};
 };
 
-using numbers = std::vector<uint32_t>;
-
-// Where the shapes differ: the layers and what they are.
-struct layer_plan {
-  numbers ratios, kv_sources, index_sources, engram_layers;
-  uint32_t candidate_source;
-};
-
-layer_plan plan_of(random_shape shape) {
-  switch (shape) {
-    case random_shape::mini8:
-      return {{0, 0, 2, 2, 1, 1, 1, 1}, {2, 4}, {2, 4, 6}, {1, 3}, 4};
-    case random_shape::mini12:
-      return {{0, 0, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1}, {2, 4, 6}, {2, 4, 6, 9}, {0, 5}, 6};
-    case random_shape::mini:
-      break;
-  }
-  return {{0, 0, 2, 2, 2, 1, 1, 1, 1, 1}, {2, 4, 5}, {2, 4, 5, 7}, {1, 4}, 5};
-}
-
-void put_attention(json_text& json) {
-  json.put("num_attention_heads", 4);
-  json.put("num_key_value_heads", 1);
-  json.put("head_dim", 64);
-  json.put("qk_rope_head_dim", 16);
-  json.put("q_lora_rank", 32);
-  json.put("o_lora_rank", 32);
-  json.put("o_groups", 2);
+void put_attention(json_text& json, const v41_config& c) {
+  json.put("num_attention_heads", uint64_t{c.heads});
+  json.put("num_key_value_heads", uint64_t{1});
+  json.put("head_dim", uint64_t{c.head_width});
+  json.put("qk_rope_head_dim", uint64_t{c.rope_width});
+  json.put("q_lora_rank", uint64_t{c.query_rank});
+  json.put("o_lora_rank", uint64_t{c.output_rank});
+  json.put("o_groups", uint64_t{c.output_groups});
   json.put("attention_bias", false);
-  json.put("sliding_window", 16);
-  json.put("rope_theta", 10000);
-  json.put("compress_rope_theta", 160000);
+  json.put("sliding_window", uint64_t{c.window});
+  json.real("rope_theta", c.rope_base);
+  json.real("compress_rope_theta", c.compressed_rope_base);
   json.open("rope_scaling");
   json.put("rope_type", "yarn");
-  json.put("factor", 16);
-  json.put("beta_fast", 32);
-  json.put("beta_slow", 1);
-  json.put("original_max_position_embeddings", 64);
+  json.real("factor", c.yarn.factor);
+  json.real("beta_fast", c.yarn.fast_turns);
+  json.real("beta_slow", c.yarn.slow_turns);
+  json.put("original_max_position_embeddings", uint64_t{c.yarn.original_positions});
   json.close();
 }
 
-void put_experts(json_text& json) {
+void put_experts(json_text& json, const v41_config& c) {
   json.put("hidden_act", "silu");
-  json.put("swiglu_limit", 10.0);
-  json.put("moe_intermediate_size", 64);
-  json.put("n_routed_experts", 8);
-  json.put("n_shared_experts", 1);
-  json.put("num_experts_per_tok", 2);
+  json.real("swiglu_limit", c.swiglu_limit);
+  json.put("moe_intermediate_size", uint64_t{c.expert_width});
+  json.put("n_routed_experts", uint64_t{c.experts});
+  json.put("n_shared_experts", uint64_t{1});
+  json.put("num_experts_per_tok", uint64_t{c.experts_per_token});
   json.put("scoring_func", "sqrtsoftplus");
   json.put("topk_method", "noaux_tc");
   json.put("norm_topk_prob", true);
-  json.put("routed_scaling_factor", 1.5);
+  json.real("routed_scaling_factor", c.routed_scale);
 }
 
-void put_sparse(json_text& json, const layer_plan& plan) {
-  json.put("compress_ratios", plan.ratios);
-  json.put("kv_source_layer_ids", plan.kv_sources);
-  json.put("index_source_layer_ids", plan.index_sources);
-  json.put("index_n_heads", 4);
-  json.put("index_head_dim", 32);
-  json.put("index_topk", 8);
-  json.put("candidate_source_layer_id", uint64_t{plan.candidate_source});
-  json.put("candidate_topk_blocks", 3);
-  json.put("candidate_block_size", 4);
+void put_sparse(json_text& json, const v41_config& c) {
+  std::vector<uint32_t> ratios = c.ratios;
+  ratios.resize(ratios.size() + c.drafter.stages);  // the drafter's layers have ratio 0
+  json.put("compress_ratios", ratios);
+  json.put("kv_source_layer_ids", c.kv_sources);
+  json.put("index_source_layer_ids", c.index_sources);
+  json.put("index_n_heads", uint64_t{c.index_heads});
+  json.put("index_head_dim", uint64_t{c.index_width});
+  json.put("index_topk", uint64_t{c.index_top});
+  if (c.candidate_source < 0) return;
+  json.put("candidate_source_layer_id", static_cast<uint64_t>(c.candidate_source));
+  json.put("candidate_topk_blocks", uint64_t{c.candidate_blocks});
+  json.put("candidate_block_size", uint64_t{c.candidate_block_size});
 }
 
-void put_engram(json_text& json, const layer_plan& plan) {
-  engram_config e;
-  e.layers = plan.engram_layers;
-  e.longest_ngram = 4;
-  e.heads = 2;
-  e.prime_start = 40;
-  std::vector<uint64_t> rows;
-  for (const auto& primes : engram_primes(e))
-    rows.push_back(std::accumulate(primes.begin(), primes.end(), uint64_t{0}));
+void put_engram(json_text& json, const engram_config& e) {
   json.put("engram_layer_ids", e.layers);
-  json.put("engram_num_embeddings", rows);
-  json.put("engram_max_ngram_size", 4);
-  json.put("engram_n_heads", 2);
-  json.put("engram_head_dim", 32);
-  json.put("engram_vocab_size", 40);
-  json.put("engram_pad_token_id", 2);
-  json.put("engram_compressed_vocab_size", 96);
+  if (e.layers.empty()) return;
+  json.put("engram_num_embeddings", e.table_rows);
+  json.put("engram_max_ngram_size", uint64_t{e.longest_ngram});
+  json.put("engram_n_heads", uint64_t{e.heads});
+  json.put("engram_head_dim", uint64_t{e.row_width});
+  json.put("engram_vocab_size", uint64_t{e.prime_start});
+  json.put("engram_pad_token_id", uint64_t{e.pad_token});
+  json.put("engram_compressed_vocab_size", uint64_t{e.compressed_vocabulary});
 }
 
-// The recipe: NumPy's default_rng(10007 * layer) draws four numbers v below (2^63 - 1) / 96 / 2
-// for the layer; the multiplier is 2 v + 1.
-struct layer_multipliers {
-  uint32_t layer;
-  std::array<uint64_t, 4> values;
-};
+void put_drafter(json_text& json, const drafter_config& d) {
+  json.put("num_nextn_predict_layers", uint64_t{d.stages});
+  if (d.stages == 0) return;
+  json.put("dspark_block_size", uint64_t{d.block});
+  json.put("dspark_noise_token_id", uint64_t{d.noise_token});
+  json.put("dspark_target_layer_ids", d.target_layers);
+  json.put("dspark_markov_rank", uint64_t{d.markov_rank});
+  json.put("dspark_n_routed_experts", uint64_t{d.experts});
+  json.put("dspark_num_experts_per_tok", uint64_t{d.experts_per_token});
+}
 
-constexpr layer_multipliers recipe[] = {
-    {0, {61197235576963927, 25920241996298185, 3936604738796855, 1587922201762113}},
-    {1, {79100288139735761, 4995760435818993, 37117873431968371, 76370346285698179}},
-    {3, {28413574069055833, 84289349296363725, 11228291225324585, 72561091212396813}},
-    {4, {84909683180830007, 5200050907810939, 76025709422188321, 19565367502298625}},
-    {5, {37574089853445943, 31947776800392717, 21022549669182285, 68029267085042053}},
-};
+void put_quantisation(json_text& json) {
+  json.open("quantization_config");
+  json.put("quant_method", "fp8");
+  json.put("activation_scheme", "dynamic");
+  json.put("weight_block_size", std::vector<uint32_t>{32, 32});
+  json.put("scale_fmt", "ue8m0");
+  json.put("expert_dtype", "fp4");
+  json.close();
+}
+
+void put_vision(json_text& json, const vision_config& v) {
+  json.open("vision_config");
+  json.put("model_type", "deepseek_v41_vision");
+  json.put("num_hidden_layers", uint64_t{v.layers});
+  json.put("hidden_size", uint64_t{v.width});
+  json.put("num_attention_heads", uint64_t{v.heads});
+  json.put("intermediate_size", uint64_t{v.inner_width});
+  json.put("patch_size", uint64_t{v.patch});
+  json.put("downsample_ratio", uint64_t{v.downsample});
+  json.real("rope_theta", v.rope_base);
+  json.put("max_image_tokens", uint64_t{v.max_image_tokens});
+  json.put("min_pixels", v.min_pixels);
+  if (v.max_aspect > 0) json.real("max_wh_ratio", v.max_aspect);
+  json.close();
+}
+
+void put_text(json_text& json, const v41_config& c) {
+  json.open("text_config");
+  json.put("model_type", "deepseek_v41_text");
+  json.put("vocab_size", uint64_t{c.vocabulary});
+  json.put("hidden_size", uint64_t{c.width});
+  json.put("num_hidden_layers", uint64_t{c.layers});
+  json.put("max_position_embeddings", uint64_t{c.max_positions});
+  json.real("rms_norm_eps", c.norm_epsilon);
+  json.put("hc_mult", uint64_t{c.streams});
+  json.put("hc_sinkhorn_iters", uint64_t{c.mix_rounds});
+  json.real("hc_eps", c.mix_epsilon);
+  put_attention(json, c);
+  put_experts(json, c);
+  put_sparse(json, c);
+  put_engram(json, c.engram);
+  put_drafter(json, c.drafter);
+  json.close();
+}
 
 }  // namespace
 
-std::string random_config_text(random_shape shape) {
-  const layer_plan plan = plan_of(shape);
+std::string config_text(const model_shape& shape) {
   json_text json;
   json.open();
+  json.raw().Key("architectures");
+  json.raw().StartArray();
+  json.raw().String("DeepseekV41ForCausalLM");
+  json.raw().EndArray();
   json.put("model_type", "deepseek_v41");
   json.put("dtype", "bfloat16");
-  json.put("bos_token_id", 0);
-  json.put("eos_token_id", 1);
-  json.put("pad_token_id", 2);
-  json.open("text_config");
-  json.put("model_type", "deepseek_v41_text");
-  json.put("vocab_size", 160);
-  json.put("hidden_size", 64);
-  json.put("num_hidden_layers", uint64_t{plan.ratios.size()});
-  json.put("max_position_embeddings", 4096);
-  json.put("rms_norm_eps", 1e-20);
-  json.put("hc_mult", 4);
-  json.put("hc_sinkhorn_iters", 20);
-  json.put("hc_eps", 1e-6);
-  put_attention(json);
-  put_experts(json);
-  put_sparse(json, plan);
-  put_engram(json, plan);
+  json.put("bos_token_id", uint64_t{0});
+  json.put("eos_token_id", uint64_t{1});
+  json.put("pad_token_id", uint64_t{2});
+  if (shape.text.image_token >= 0)
+    json.put("image_token_id", static_cast<uint64_t>(shape.text.image_token));
+  put_quantisation(json);
+  put_text(json, shape.text);
+  if (shape.vision) put_vision(json, *shape.vision);
   json.close();
-  json.close();
-  return json.text();
+  return json.take();
 }
 
 std::string engram_meta_text(const engram_config& config, const std::vector<uint64_t>& token_map) {
@@ -184,24 +204,35 @@ std::string engram_meta_text(const engram_config& config, const std::vector<uint
   json.put("token_map", token_map);
   json.raw().Key("multipliers");
   json.raw().StartArray();
-  for (const uint32_t layer : config.layers) {
-    const auto found = std::ranges::find(recipe, layer, &layer_multipliers::layer);
-    DEEPINFER_CHECK(found != std::end(recipe));
-    json.put_array(std::span<const uint64_t>(found->values));
-  }
+  for (const auto& layer : engram_multipliers(config)) json.put_array(layer);
   json.raw().EndArray();
   json.close();
-  return json.text();
+  return json.take();
 }
 
-std::string index_text(const std::vector<std::pair<std::string, const char*>>& places) {
+std::string index_text(std::span<const tensor_place> places, uint64_t total_bytes) {
   json_text json;
   json.open();
+  json.open("metadata");
+  json.put("total_size", total_bytes);
+  json.close();
   json.open("weight_map");
-  for (const auto& [tensor, shard] : places) json.put(tensor.c_str(), shard);
+  for (const tensor_place& place : places) json.put(place.tensor, place.shard);
   json.close();
   json.close();
-  return json.text();
+  return json.take();
+}
+
+std::string generation_config_text() {
+  json_text json;
+  json.open();
+  json.put("bos_token_id", uint64_t{0});
+  json.put("eos_token_id", uint64_t{1});
+  json.put("do_sample", true);
+  json.real("temperature", 1);
+  json.real("top_p", 0.95);
+  json.close();
+  return json.take();
 }
 
 }  // namespace deepinfer::model

@@ -181,9 +181,7 @@ result<std::vector<tensor_view>> parse_safetensors(std::span<const std::byte> fi
   return tensors;
 }
 
-namespace {
-
-std::string header_of(std::span<const tensor_view> tensors) {
+std::string safetensors_start(std::span<const tensor_layout> tensors) {
   rapidjson::StringBuffer text;
   rapidjson::Writer<rapidjson::StringBuffer> json(text);
   const auto put = [&json](std::string_view s) {
@@ -191,7 +189,7 @@ std::string header_of(std::span<const tensor_view> tensors) {
   };
   json.StartObject();
   uint64_t offset = 0;
-  for (const tensor_view& t : tensors) {
+  for (const tensor_layout& t : tensors) {
     put(t.name);
     json.StartObject();
     put("dtype");
@@ -203,28 +201,28 @@ std::string header_of(std::span<const tensor_view> tensors) {
     put("data_offsets");
     json.StartArray();
     json.Uint64(offset);
-    json.Uint64(offset += t.bytes.size());
+    json.Uint64(offset += t.bytes);
     json.EndArray();
     json.EndObject();
   }
   json.EndObject();
-  std::string header(text.GetString(), text.GetSize());
-  header.resize((header.size() + 7) / 8 * 8, ' ');  // keeps the data aligned
-  return header;
+  const uint64_t length = (text.GetSize() + 7) / 8 * 8;
+  std::string start(reinterpret_cast<const char*>(&length), sizeof length);
+  start.append(text.GetString(), text.GetSize());
+  start.resize(sizeof length + length, ' ');  // keeps the data aligned
+  return start;
 }
-
-}  // namespace
 
 result<void> write_safetensors(const std::filesystem::path& file,
                                std::span<const tensor_view> tensors) {
   for (const tensor_view& t : tensors)
     if (claimed_bytes(t) != t.bytes.size())
       return failure{error_code::invalid_argument, "'" + t.name + "' does not fit its shape"};
-  const std::string header = header_of(tensors);
-  const uint64_t length = header.size();
+  std::vector<tensor_layout> layout;
+  for (const tensor_view& t : tensors) layout.push_back({t.name, t.type, t.shape, t.bytes.size()});
+  const std::string start = safetensors_start(layout);
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(&length), sizeof length);
-  out.write(header.data(), static_cast<std::streamsize>(header.size()));
+  out.write(start.data(), static_cast<std::streamsize>(start.size()));
   for (const tensor_view& t : tensors)
     out.write(reinterpret_cast<const char*>(t.bytes.data()),
               static_cast<std::streamsize>(t.bytes.size()));

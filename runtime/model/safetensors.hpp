@@ -59,6 +59,18 @@ struct tensor_view {
 /// that are not there, or two tensors share a name or bytes; `too_large` over a limit.
 [[nodiscard]] result<std::vector<tensor_view>> parse_safetensors(std::span<const std::byte> file);
 
+/// What a header says of one tensor.
+struct tensor_layout {
+  std::string_view name;
+  tensor_type type = tensor_type::u8;
+  std::span<const uint64_t> shape;
+  uint64_t bytes = 0;
+};
+
+/// The start of a file whose data lies in this order without gaps: length field and JSON, padded
+/// so that the data begins at a multiple of 8.
+[[nodiscard]] std::string safetensors_start(std::span<const tensor_layout> tensors);
+
 /// Writes (and replaces) one file. Shapes must match the bytes.
 [[nodiscard]] result<void> write_safetensors(const std::filesystem::path& file,
                                              std::span<const tensor_view> tensors);

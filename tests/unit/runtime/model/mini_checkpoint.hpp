@@ -47,7 +47,7 @@ inline std::filesystem::path mini_checkpoint(std::string_view shape) {
   if (!std::filesystem::exists(folder)) {
     const auto parsed = model::parse_random_shape(shape);
     REQUIRE(parsed);
-    REQUIRE(model::make_random_checkpoint(folder, *parsed, mini_seed));
+    REQUIRE(model::make_random_checkpoint(folder, *parsed, {.seed = mini_seed}));
   }
   return folder;
 }
