@@ -93,10 +93,11 @@ inline double relative_error(std::span<const float> got, std::span<const float> 
   return worst / largest;
 }
 
-/// How values that were rounded to bf16 compare with expected ones.
+/// How rows of values that were rounded to bf16 compare with expected ones. One rounding that falls
+/// to the other side changes the whole row behind it a little; a wrong formula changes every row.
 struct bf16_agreement {
-  double equal = 0;     ///< share of values with the same bits
-  double one_step = 0;  ///< share that is equal or the neighbouring bf16 number
+  double rows = 0;      ///< share of rows with the same bits
+  double one_step = 0;  ///< share of values that are equal or the neighbouring bf16 number
   double error = 0;     ///< `relative_error` of all
 };
 
@@ -106,17 +107,19 @@ inline int32_t bf16_place(float value) {
   return bits < 0x8000 ? bits : 0x8000 - bits;
 }
 
-inline bf16_agreement compare_bf16(std::span<const float> got, std::span<const float> want) {
+inline bf16_agreement compare_bf16(std::span<const float> got,
+                                   std::span<const float> want,
+                                   size_t width) {
   bf16_agreement out;
   out.error = relative_error(got, want);
-  size_t equal = 0, near = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const int32_t steps = std::abs(bf16_place(got[i]) - bf16_place(want[i]));
-    equal += steps == 0;
-    near += steps <= 1;
-  }
+  REQUIRE(got.size() % width == 0);
+  size_t rows = 0, near = 0;
+  for (size_t at = 0; at < got.size(); at += width)
+    rows += std::ranges::equal(got.subspan(at, width), want.subspan(at, width));
+  for (size_t i = 0; i < got.size(); ++i)
+    near += std::abs(bf16_place(got[i]) - bf16_place(want[i])) <= 1;
   const double count = std::max<double>(1, static_cast<double>(got.size()));
-  out.equal = static_cast<double>(equal) / count;
+  out.rows = static_cast<double>(rows * width) / count;
   out.one_step = static_cast<double>(near) / count;
   return out;
 }

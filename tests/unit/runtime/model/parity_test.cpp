@@ -66,22 +66,35 @@ int64_t checkpoint_digest(const std::filesystem::path& folder) {
   return static_cast<int64_t>(value);
 }
 
+// The rows that the reference's file holds.
+template <class T>
+std::vector<T> shown(const std::vector<T>& all, const std::vector<int32_t>& rows, size_t of_rows) {
+  std::vector<T> out;
+  const size_t width = all.size() / of_rows;
+  for (const int32_t row : rows)
+    out.insert(out.end(), all.begin() + static_cast<ptrdiff_t>(row * width),
+               all.begin() + static_cast<ptrdiff_t>((row + 1) * width));
+  return out;
+}
+
 void check_layer(const expected_tensors& want,
                  const v41_config& c,
                  const forward_result& got,
                  uint32_t layer) {
   const std::string name = "full.layer" + std::to_string(layer) + ".";
   const layer_record& record = got.layers[layer];
+  const auto rows = want.get<int32_t>("full.rows");
   for (const auto& [key, values] :
        {std::pair("attn_in", &record.attention_in), std::pair("attn_out", &record.attention_out),
         std::pair("ffn_in", &record.expert_in), std::pair("ffn_out", &record.expert_out),
         std::pair("stream", &record.stream), std::pair("pre", &record.pre),
         std::pair("expert_w", &record.expert_weight)}) {
     CAPTURE(key);
-    CHECK(relative(*values, want.get<float>(name + key)) < 1e-5);
+    CHECK(relative(shown(*values, rows, got.rows), want.get<float>(name + key)) < 1e-5);
   }
-  CHECK(record.experts == want.get<int32_t>(name + "experts"));
-  if (!record.chosen.empty()) CHECK(record.chosen == want.get<int32_t>(name + "topk"));
+  CHECK(shown(record.experts, rows, got.rows) == want.get<int32_t>(name + "experts"));
+  if (!record.chosen.empty())
+    CHECK(shown(record.chosen, rows, got.rows) == want.get<int32_t>(name + "topk"));
   if (!std::ranges::binary_search(c.kv_sources, layer)) return;
   const uint32_t source = c.kv_source_number(layer);
   CHECK(relative(got.entries[source], want.get<float>(name + "ckv")) < 1e-5);
@@ -119,6 +132,7 @@ double equal_share(const std::vector<float>& rows,
 }
 
 constexpr const char* shapes[] = {"mini", "mini8", "mini12"};
+constexpr const char* layered_shapes[] = {"mini", "mini12"};  // with tensors of every layer
 
 }  // namespace
 
@@ -144,16 +158,17 @@ TEST_SUITE("runtime/model") {
         const auto got = model->forward(prompt, {.per_layer = true});
         REQUIRE(got);
         CHECK(relative(got->logits, want.get<float>("full.logits")) < 1e-5);
-        for (uint32_t layer = 0; layer < model->config().layers; ++layer) {
+        const bool layered = std::ranges::count(layered_shapes, std::string_view(shape)) != 0;
+        for (uint32_t layer = 0; layered && layer < model->config().layers; ++layer) {
           CAPTURE(layer);
           check_layer(want, model->config(), *got, layer);
         }
-        CHECK(greedy(*model, prompt, 16) == want.get<int32_t>("greedy"));
+        CHECK(greedy(*model, prompt, 24) == want.get<int32_t>("greedy"));
       }
   }
 
   TEST_CASE("Engram table rows are those of the reference") {
-    for (const char* shape : shapes) {
+    for (const char* shape : layered_shapes) {
       const expected_tensors want(shape, "L0");
       const auto folder = test::mini_checkpoint(shape);
       const auto config = *parse_v41_config(test::file_text(folder / "config.json"));
@@ -184,16 +199,17 @@ TEST_SUITE("runtime/model") {
       const auto prompt = want.get<int32_t>("prompt");
       const auto got = model->forward(prompt, {});
       REQUIRE(got);
-      CHECK(relative(got->logits, want.get<float>("full.logits")) < 1e-3);
+      CHECK(relative(got->logits, want.get<float>("full.logits")) < 4e-3);
+      CHECK(greedy(*model, prompt, 24) == want.get<int32_t>("greedy"));
+      if (std::ranges::count(layered_shapes, std::string_view(shape)) == 0) continue;
       const v41_config& c = model->config();
       for (uint32_t i = 0; i < c.kv_sources.size(); ++i) {
-        const std::string name = "packed.layer" + std::to_string(c.kv_sources[i]) + ".";
+        const std::string name = "full.layer" + std::to_string(c.kv_sources[i]) + ".";
         CHECK(equal_share(got->entries[i], c.head_width, kernels::row_format::fp4_16,
                           want.get<uint8_t>(name + "ckv")) > 0.999);
         CHECK(equal_share(got->index_keys[i], c.index_width, kernels::row_format::fp4_32,
                           want.get<uint8_t>(name + "ikey")) > 0.999);
       }
-      CHECK(greedy(*model, prompt, 16) == want.get<int32_t>("greedy"));
     }
   }
 }
