@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
 #include "kernels/api/paged.hpp"
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace deepinfer::kernels {
 /// rows `selected[r][0..selected_count[r])` of `chosen`, in that order:
 ///   s_i = scale * (query . key_i);  m = max s_i
 ///   out = sum exp(s_i - m) key_i / (sum exp(s_i - m) + exp(sink[h] - m))
-/// A row without keys gives zeros.
+/// A row without keys gives zeros. `round` bf16: the exponentials are rounded before they weigh the
+/// keys (not in the denominator), and the result is.
 struct attention_args {
   float* out;           // [rows][heads][width]
   const float* query;   // [rows][heads][width]
@@ -22,13 +24,18 @@ struct attention_args {
   const int32_t* selected;         // [rows][selected_stride]; null with selected_count null: none
   const uint32_t* selected_count;  // [rows]
   const float* sink;               // [heads]
-  float* scratch;                  // [heads][most keys of a row]
   uint32_t rows;
   uint32_t heads;
   uint32_t width;
   uint32_t selected_stride;
-  uint32_t scratch_stride;  // >= most keys of a row
   float scale;
+  rounding round;
+};
+
+/// Independent attentions as one unit of work.
+struct attention_batch_args {
+  const attention_args* items;
+  uint32_t count;
 };
 
 }  // namespace deepinfer::kernels

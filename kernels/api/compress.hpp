@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
+
 #include <cstdint>
 
 namespace deepinfer::kernels {
@@ -13,6 +15,7 @@ struct pool_groups_args {
   uint32_t groups;
   uint32_t ratio;  // 1..64
   uint32_t width;
+  rounding round;
 };
 
 }  // namespace deepinfer::kernels

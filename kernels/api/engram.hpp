@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
+
 #include <cstdint>
 
 namespace deepinfer::kernels {
@@ -21,11 +23,13 @@ struct engram_rows_args {
 struct engram_gate_args {
   float* x;
   const float* kv;
-  const float* qk_weight;  // [S][d], product of the two gains
+  const float* qk_weight;   // [S][d], product of the two gains
+  const uint8_t* is_image;  // [rows]: these keep their x; null: none
   uint32_t rows;
   uint32_t streams;
   uint32_t width;
   float epsilon;
+  rounding round;  ///< of the new x
 };
 
 }  // namespace deepinfer::kernels

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
+
 #include <cstdint>
 
 /// Hyper-connections: S residual streams of width d, [rows][S][d] stream-major and dense. S <= 8.
@@ -7,8 +9,9 @@ namespace deepinfer::kernels {
 
 inline constexpr uint32_t max_streams = 8;
 
-/// The mixing numbers of one sublayer. With v the S*d values of a row and
-/// m = (fn v) / sqrt(mean(v^2) + norm_epsilon), (2 + S) * S numbers:
+/// The mixing numbers of one sublayer. With v the S*d values of a row, `product` = fn v (a linear
+/// op of its own, so that it shares a hand-over with others) and
+/// m = product / sqrt(mean(v^2) + norm_epsilon), (2 + S) * S numbers:
 ///   pre[k]  = sigmoid(m[k] scale[0] + base[k]) + mix_epsilon
 ///   post[k] = 2 sigmoid(m[S + k] scale[1] + base[S + k])
 ///   comb    = row softmax of m[2S + jS + k] scale[2] + base[..], plus mix_epsilon, columns
@@ -18,9 +21,9 @@ struct hc_mix_args {
   float* post;  // [rows][S]
   float* comb;  // [rows][S][S]
   const float* x;
-  const float* fn;     // [(2 + S) * S][S * d]
-  const float* base;   // [(2 + S) * S]
-  const float* scale;  // [3]
+  const float* product;  // [rows][(2 + S) * S]
+  const float* base;     // [(2 + S) * S]
+  const float* scale;    // [3]
   uint32_t rows;
   uint32_t streams;
   uint32_t width;   // d
@@ -29,7 +32,8 @@ struct hc_mix_args {
   float mix_epsilon;
 };
 
-/// out[r] = sum_k pre[r][k] x[r][k]; `out` is [rows][d] and overlaps nothing.
+/// out[r] = sum_k pre[r][k] x[r][k], or the plain mean of the streams when `pre` is null; `out` is
+/// [rows][d] and overlaps nothing.
 struct hc_collapse_args {
   float* out;
   const float* x;
@@ -37,6 +41,7 @@ struct hc_collapse_args {
   uint32_t rows;
   uint32_t streams;
   uint32_t width;
+  rounding round;
 };
 
 /// In place: x[r][k] <- post[r][k] y[r] + sum_j comb[r][j][k] x[r][j] (the sum is over the first
@@ -49,6 +54,7 @@ struct hc_expand_args {
   uint32_t rows;
   uint32_t streams;
   uint32_t width;
+  rounding round;
 };
 
 }  // namespace deepinfer::kernels

@@ -28,6 +28,12 @@ struct index_score_args {
   float scale;
 };
 
+/// Independent scorings as one unit of work.
+struct index_score_batch_args {
+  const index_score_args* items;
+  uint32_t count;
+};
+
 /// mask[r][b] = 1 for the `keep` best blocks of `block_size` entries. A block's score is the
 /// highest of its entries; the block of the newest visible entry always wins; blocks with nothing
 /// visible are dropped.
@@ -35,8 +41,6 @@ struct select_blocks_args {
   uint8_t* mask;            // [rows][mask_stride]
   const float* score;       // [rows][score_stride]
   const uint32_t* visible;  // [rows]
-  float* scratch_score;     // [blocks]
-  uint32_t* scratch_index;  // [blocks]
   uint32_t rows;
   uint32_t entries;
   uint32_t score_stride;
@@ -47,10 +51,9 @@ struct select_blocks_args {
 
 /// index[r] = the `keep` best entries in ascending order, count[r] of them.
 struct select_top_args {
-  int32_t* index;           // [rows][keep]
-  uint32_t* count;          // [rows]
-  const float* score;       // [rows][score_stride]
-  uint32_t* scratch_index;  // [entries]
+  int32_t* index;      // [rows][keep]
+  uint32_t* count;     // [rows]
+  const float* score;  // [rows][score_stride]
   uint32_t rows;
   uint32_t entries;
   uint32_t score_stride;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
+
 #include <cstdint>
 
 namespace deepinfer::kernels {
@@ -11,10 +13,12 @@ enum class gate_score : uint8_t { sqrt_softplus, sigmoid, softmax };
 /// by the winners' sum + 1e-20 when `normalize` and chosen > 1, times `scale`. The bias never
 /// enters a weight. NaN counts as the worst.
 struct route_args {
-  int32_t* expert;      // [rows][chosen]
-  float* weight;        // [rows][chosen]
-  const float* logits;  // [rows][experts]
-  const float* bias;    // [experts]
+  int32_t* expert;          // [rows][chosen]
+  float* weight;            // [rows][chosen]
+  const float* logits;      // [rows][experts]
+  const float* bias;        // [experts]
+  const float* image_bias;  // [experts], for rows of an image; null with is_image null
+  const uint8_t* is_image;  // [rows]; null: none is
   uint32_t rows;
   uint32_t experts;
   uint32_t chosen;  // <= experts, <= 64
@@ -43,6 +47,7 @@ struct swiglu_args {
   uint32_t rows;
   uint32_t width;
   float limit;
+  rounding round;
 };
 
 /// out[r] = (sum over slots s in order of parts[place[r][s]]) + shared[r]
@@ -54,6 +59,7 @@ struct combine_args {
   uint32_t rows;
   uint32_t slots;
   uint32_t width;
+  rounding round;  ///< of the sum, once
 };
 
 }  // namespace deepinfer::kernels

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
+
 #include <cstdint>
 
 namespace deepinfer::kernels {
@@ -13,6 +15,7 @@ struct rms_norm_args {
   uint32_t rows;
   uint32_t width;  // > 0
   float epsilon;   // > 0
+  rounding round;  ///< of the result
 };
 
 }  // namespace deepinfer::kernels

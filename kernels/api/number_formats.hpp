@@ -8,6 +8,9 @@
 ///   E2M1  sign in bit 3; magnitudes 0 .5 1 1.5 2 3 4 6; two per byte, even index low
 namespace deepinfer::kernels {
 
+/// Where the released model stores a tensor in bf16, numeric level L2 rounds to it.
+enum class rounding : uint8_t { none, bf16 };
+
 /// `std::bit_cast`, which C++17 does not have; gcc, clang and nvcc all know the builtin.
 template <class To, class From>
 [[nodiscard]] constexpr To bits_as(From from) {
@@ -23,6 +26,10 @@ template <class To, class From>
   const uint32_t bits = bits_as<uint32_t>(value);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+[[nodiscard]] constexpr float rounded(float value, rounding to) {
+  return to == rounding::bf16 ? bf16_value(bf16_bits(value)) : value;
 }
 
 [[nodiscard]] constexpr float ue8m0_value(uint8_t byte) {

@@ -13,6 +13,7 @@ enum class row_format : uint8_t {
   fp8_32 = 0,  ///< E4M3 by 32, UE8M0 scale = 2^ceil(log2(max(amax, 1e-4) / 448)): window KV
   fp4_32 = 1,  ///< E2M1 by 32, UE8M0 scale = 2^ceil(log2(max(amax, 6 * 2^-126) / 6)): index rows
   fp4_16 = 2,  ///< E2M1 by 16, E4M3 scale = max(amax, 6 * 2^-9) / 6 rounded: compressed KV
+  f32 = 3,     ///< as computed: numeric level L0 has no cache quantisers
 };
 
 [[nodiscard]] constexpr uint32_t group_width(row_format format) {
@@ -21,17 +22,20 @@ enum class row_format : uint8_t {
 
 /// Bytes of a packed row: the values, then one scale byte per group.
 [[nodiscard]] constexpr size_t packed_row_bytes(row_format format, uint32_t width) {
+  if (format == row_format::f32) return size_t{width} * 4;
   return (format == row_format::fp8_32 ? width : width / 2) + width / group_width(format);
 }
 
-/// In place: every value becomes the one its packed form would give back.
+/// Every value becomes the one its packed form would give back.
 struct fake_quant_args {
-  float* data;  // [rows][width]
+  float* out;       // [rows][width]; may be `in`
+  const float* in;  // [rows][width]
   uint32_t rows;
-  uint32_t width;  // multiple of the group width
-  row_format format;
+  uint32_t width;     // multiple of the group width
+  row_format format;  // not f32
 };
 
+/// Rows of any storage format.
 struct pack_rows_args {
   uint8_t* out;  // [rows][packed_row_bytes]
   const float* in;

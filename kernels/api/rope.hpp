@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/api/number_formats.hpp"
+
 #include <cstdint>
 
 namespace deepinfer::kernels {
@@ -29,6 +31,7 @@ struct rope_args {
   uint32_t head_width;
   uint32_t pairs;
   turn direction;
+  rounding round;  ///< of the rotated channels
 };
 
 }  // namespace deepinfer::kernels

@@ -2,7 +2,6 @@
 
 #include "kernels/api/attention.hpp"
 #include "kernels/api/compress.hpp"
-#include "kernels/api/dequant.hpp"
 #include "kernels/api/embed.hpp"
 #include "kernels/api/engram.hpp"
 #include "kernels/api/hyper.hpp"
@@ -13,6 +12,7 @@
 #include "kernels/api/quant.hpp"
 #include "kernels/api/rope.hpp"
 #include "kernels/api/stream.hpp"
+#include "kernels/api/weight.hpp"
 
 namespace deepinfer::kernels {
 
@@ -26,7 +26,7 @@ struct op_table {
   const char* name = nullptr;
   stream_status (*sync)(stream&) = nullptr;
 
-  op<linear_args> linear = nullptr;
+  op<linear_batch_args> linear = nullptr;
   op<rms_norm_args> rms_norm = nullptr;
   op<rope_table_args> rope_table = nullptr;
   op<rope_args> rope = nullptr;
@@ -38,19 +38,17 @@ struct op_table {
   op<swiglu_args> swiglu = nullptr;
   op<combine_args> combine = nullptr;
   op<pool_groups_args> pool_groups = nullptr;
-  op<index_score_args> index_score = nullptr;
+  op<index_score_batch_args> index_score = nullptr;
   op<select_blocks_args> select_blocks = nullptr;
   op<select_top_args> select_top = nullptr;
-  op<attention_args> attention = nullptr;
+  op<attention_batch_args> attention = nullptr;
   op<engram_rows_args> engram_rows = nullptr;
   op<engram_gate_args> engram_gate = nullptr;
   op<embed_args> embed = nullptr;
   op<fake_quant_args> fake_quant = nullptr;
   op<pack_rows_args> pack_rows = nullptr;
   op<unpack_rows_args> unpack_rows = nullptr;
-  op<dequant_bf16_args> dequant_bf16 = nullptr;
-  op<dequant_fp8_args> dequant_fp8 = nullptr;
-  op<dequant_fp4_args> dequant_fp4 = nullptr;
+  op<dequant_args> dequant = nullptr;
 };
 
 /// Fills every slot with the reference in double: slow, written to be believed.

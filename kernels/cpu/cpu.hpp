@@ -6,7 +6,7 @@
 /// batch, on how rows are split or on the instruction set the compiler picks.
 namespace deepinfer::kernels::cpu {
 
-void linear(stream&, const linear_args& a);
+void linear(stream&, const linear_batch_args& batch);
 void rms_norm(stream&, const rms_norm_args& a);
 void rope_table(stream&, const rope_table_args& a);
 void rope(stream&, const rope_args& a);
@@ -18,18 +18,16 @@ void gather_rows(stream&, const gather_rows_args& a);
 void swiglu(stream&, const swiglu_args& a);
 void combine(stream&, const combine_args& a);
 void pool_groups(stream&, const pool_groups_args& a);
-void index_score(stream&, const index_score_args& a);
+void index_score(stream&, const index_score_batch_args& batch);
 void select_blocks(stream&, const select_blocks_args& a);
 void select_top(stream&, const select_top_args& a);
-void attention(stream&, const attention_args& a);
+void attention(stream&, const attention_batch_args& batch);
 void engram_rows(stream&, const engram_rows_args& a);
 void engram_gate(stream&, const engram_gate_args& a);
 void embed(stream&, const embed_args& a);
 void fake_quant(stream&, const fake_quant_args& a);
 void pack_rows(stream&, const pack_rows_args& a);
 void unpack_rows(stream&, const unpack_rows_args& a);
-void dequant_bf16(stream&, const dequant_bf16_args& a);
-void dequant_fp8(stream&, const dequant_fp8_args& a);
-void dequant_fp4(stream&, const dequant_fp4_args& a);
+void dequant(stream&, const dequant_args& a);
 
 }  // namespace deepinfer::kernels::cpu

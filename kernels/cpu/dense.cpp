@@ -14,7 +14,7 @@ void rms_norm(stream&, const rms_norm_args& a) {
     float* out = a.out + r * a.width;
     const float mean = dot(in, in, a.width) / static_cast<float>(a.width);
     const float scale = 1.0f / std::sqrt(mean + a.epsilon);
-    for (size_t i = 0; i < a.width; ++i) out[i] = in[i] * scale * a.weight[i];
+    for (size_t i = 0; i < a.width; ++i) out[i] = rounded(in[i] * scale * a.weight[i], a.round);
   }
 }
 
@@ -38,8 +38,8 @@ void rope(stream&, const rope_args& a) {
       for (size_t j = 0; j < a.pairs; ++j) {
         const float s = sign * sin[j];
         const float x = tail[2 * j], y = tail[2 * j + 1];
-        tail[2 * j] = x * cos[j] - y * s;
-        tail[2 * j + 1] = x * s + y * cos[j];
+        tail[2 * j] = rounded(x * cos[j] - y * s, a.round);
+        tail[2 * j + 1] = rounded(x * s + y * cos[j], a.round);
       }
     }
   }
@@ -59,7 +59,7 @@ void pool_groups(stream&, const pool_groups_args& a) {
         total += e;
         sum += e * value[i * a.width + c];
       }
-      a.out[g * a.width + c] = sum / total;
+      a.out[g * a.width + c] = rounded(sum / total, a.round);
     }
   }
 }
@@ -68,7 +68,9 @@ void embed(stream&, const embed_args& a) {
   for (size_t r = 0; r < a.rows; ++r) {
     const uint16_t* row = a.table + static_cast<size_t>(a.id[r]) * a.width;
     float* x = a.x + r * a.streams * a.width;
-    for (size_t c = 0; c < a.width; ++c) x[c] = bf16_value(row[c]);
+    const float* instead = a.instead == nullptr ? nullptr : a.instead[r];
+    for (size_t c = 0; c < a.width; ++c)
+      x[c] = instead == nullptr ? bf16_value(row[c]) : instead[c];
     for (size_t k = 1; k < a.streams; ++k) std::memcpy(x + k * a.width, x, a.width * sizeof *x);
   }
 }

@@ -39,6 +39,7 @@ void engram_gate(stream&, const engram_gate_args& a) {
   const size_t d = a.width;
   const auto n = static_cast<double>(d);
   for (size_t r = 0; r < a.rows; ++r) {
+    if (a.is_image != nullptr && a.is_image[r] != 0) continue;
     const float* kv = a.kv + r * (a.streams + 1) * d;
     const float* value = kv + a.streams * d;
     for (size_t k = 0; k < a.streams; ++k) {
@@ -50,7 +51,7 @@ void engram_gate(stream&, const engram_gate_args& a) {
       const double cosine = raw / (rms_x * rms_key * std::sqrt(n));
       const double root = std::copysign(std::sqrt(std::max(std::fabs(cosine), 1e-6)), cosine);
       const auto gate = static_cast<float>(portable_sigmoid(root));
-      for (size_t c = 0; c < d; ++c) x[c] += gate * value[c];
+      for (size_t c = 0; c < d; ++c) x[c] = rounded(x[c] + gate * value[c], a.round);
     }
   }
 }

@@ -1,3 +1,4 @@
+#include "kernels/api/number_formats.hpp"
 #include "kernels/api/portable_math.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/cpu/lanes.hpp"
@@ -50,7 +51,7 @@ void hc_mix(stream&, const hc_mix_args& a) {
     const double norm = 1.0 / std::sqrt(double{mean} + a.norm_epsilon);
     for (size_t o = 0; o < count; ++o) {
       const double scale = a.scale[o < n ? 0 : (o < 2 * n ? 1 : 2)];
-      m[o] = dot(a.fn + o * width, v, width) * norm * scale + a.base[o];
+      m[o] = double{a.product[r * count + o]} * norm * scale + a.base[o];
     }
     for (size_t k = 0; k < n; ++k) {
       a.pre[r * n + k] = static_cast<float>(portable_sigmoid(m[k]) + a.mix_epsilon);
@@ -64,11 +65,15 @@ void hc_mix(stream&, const hc_mix_args& a) {
 void hc_collapse(stream&, const hc_collapse_args& a) {
   for (size_t r = 0; r < a.rows; ++r) {
     float* out = a.out + r * a.width;
-    const float* pre = a.pre + r * a.streams;
     const float* x = a.x + r * a.streams * a.width;
-    for (size_t c = 0; c < a.width; ++c) out[c] = pre[0] * x[c];
-    for (size_t k = 1; k < a.streams; ++k)
-      for (size_t c = 0; c < a.width; ++c) out[c] += pre[k] * x[k * a.width + c];
+    float pre[max_streams];
+    for (size_t k = 0; k < a.streams; ++k)
+      pre[k] = a.pre == nullptr ? 1.0f / static_cast<float>(a.streams) : a.pre[r * a.streams + k];
+    for (size_t c = 0; c < a.width; ++c) {
+      float sum = pre[0] * x[c];
+      for (size_t k = 1; k < a.streams; ++k) sum += pre[k] * x[k * a.width + c];
+      out[c] = rounded(sum, a.round);
+    }
   }
 }
 
@@ -85,7 +90,7 @@ void hc_expand(stream&, const hc_expand_args& a) {
       for (size_t k = 0; k < n; ++k) {
         float sum = post[k] * y[c];
         for (size_t j = 0; j < n; ++j) sum += comb[j * n + k] * old[j];
-        x[k * d + c] = sum;
+        x[k * d + c] = rounded(sum, a.round);
       }
     }
   }

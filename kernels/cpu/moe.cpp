@@ -1,3 +1,4 @@
+#include "kernels/api/number_formats.hpp"
 #include "kernels/api/portable_math.hpp"
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/cpu/lanes.hpp"
@@ -44,12 +45,16 @@ struct row_scores {
 constexpr uint32_t most_chosen = 64;
 
 // Insertion into a short list, best first. Equal keys keep the lower expert, which came first.
-void choose(const route_args& a, const row_scores& score, int32_t* expert, float* weight) {
+void choose(const route_args& a,
+            const row_scores& score,
+            const float* bias,
+            int32_t* expert,
+            float* weight) {
   double best_key[most_chosen], best_score[most_chosen];
   uint32_t held = 0;
   for (uint32_t e = 0; e < a.experts; ++e) {
     const double s = score(e);
-    double key = s + a.bias[e];
+    double key = s + bias[e];
     if (std::isnan(key)) key = -std::numeric_limits<double>::infinity();
     if (held == a.chosen && !(key > best_key[held - 1])) continue;
     uint32_t at = held < a.chosen ? held++ : held - 1;
@@ -72,9 +77,11 @@ void choose(const route_args& a, const row_scores& score, int32_t* expert, float
 }  // namespace
 
 void route(stream&, const route_args& a) {
-  for (size_t r = 0; r < a.rows; ++r)
-    choose(a, row_scores(a, a.logits + r * a.experts), a.expert + r * a.chosen,
-           a.weight + r * a.chosen);
+  for (size_t r = 0; r < a.rows; ++r) {
+    const bool image = a.is_image != nullptr && a.is_image[r] != 0;
+    choose(a, row_scores(a, a.logits + r * a.experts), image ? a.image_bias : a.bias,
+           a.expert + r * a.chosen, a.weight + r * a.chosen);
+  }
 }
 
 void gather_rows(stream&, const gather_rows_args& a) {
@@ -92,7 +99,7 @@ void swiglu(stream&, const swiglu_args& a) {
     for (size_t c = 0; c < a.width; ++c) {
       const float g = gate[c] > limit ? limit : gate[c];
       const float u = up[c] > limit ? limit : (up[c] < -limit ? -limit : up[c]);
-      out[c] = g / (1.0f + exp_lane(-g)) * u * w;
+      out[c] = rounded(g / (1.0f + exp_lane(-g)) * u * w, a.round);
     }
   }
 }
@@ -105,7 +112,7 @@ void combine(stream&, const combine_args& a) {
     for (size_t c = 0; c < a.width; ++c) {
       float sum = 0;
       for (size_t s = 0; s < a.slots; ++s) sum += a.parts[size_t{place[s]} * a.width + c];
-      out[c] = sum + shared[c];
+      out[c] = rounded(sum + shared[c], a.round);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 namespace deepinfer::kernels::cpu {
 namespace {
@@ -30,6 +31,7 @@ group_scale scale_of(const float* group, row_format format) {
       return {byte, ue8m0_value(byte)};
     }
     case row_format::fp4_16:
+    case row_format::f32:
       break;
   }
   const uint8_t byte = e4m3_code(std::fmax(amax, 6 * 0x1p-9f) / 6.0f);
@@ -42,19 +44,24 @@ group_scale scale_of(const float* group, row_format format) {
 void fake_quant(stream&, const fake_quant_args& a) {
   const size_t group = group_width(a.format), groups = size_t{a.rows} * a.width / group;
   for (size_t g = 0; g < groups; ++g) {
-    float* data = a.data + g * group;
+    const float* data = a.in + g * group;
+    float* out = a.out + g * group;
     const float scale = scale_of(data, a.format).value;
     for (size_t i = 0; i < group; ++i) {
       const float v = data[i] / scale;
       const float rounded =
           a.format == row_format::fp8_32 ? e4m3_value(e4m3_code(v)) : e2m1_value(e2m1_code(v));
       // A number that is none must not be laundered into one.
-      data[i] = std::isfinite(data[i]) ? rounded * scale : data[i];
+      out[i] = std::isfinite(data[i]) ? rounded * scale : data[i];
     }
   }
 }
 
 void pack_rows(stream&, const pack_rows_args& a) {
+  if (a.format == row_format::f32) {
+    std::memcpy(a.out, a.in, size_t{a.rows} * a.width * sizeof *a.in);
+    return;
+  }
   const size_t group = group_width(a.format), row_bytes = packed_row_bytes(a.format, a.width);
   const bool byte_each = a.format == row_format::fp8_32;
   for (size_t r = 0; r < a.rows; ++r) {
@@ -78,6 +85,10 @@ void pack_rows(stream&, const pack_rows_args& a) {
 }
 
 void unpack_rows(stream&, const unpack_rows_args& a) {
+  if (a.format == row_format::f32) {
+    std::memcpy(a.out, a.in, size_t{a.rows} * a.width * sizeof *a.out);
+    return;
+  }
   const size_t group = group_width(a.format), row_bytes = packed_row_bytes(a.format, a.width);
   const bool byte_each = a.format == row_format::fp8_32;
   for (size_t r = 0; r < a.rows; ++r) {
@@ -92,30 +103,34 @@ void unpack_rows(stream&, const unpack_rows_args& a) {
   }
 }
 
-void dequant_bf16(stream&, const dequant_bf16_args& a) {
-  for (uint64_t i = 0; i < a.count; ++i) a.out[i] = bf16_value(a.in[i]);
-}
-
-void dequant_fp8(stream&, const dequant_fp8_args& a) {
-  const size_t tiles = (size_t{a.width} + 31) / 32;
-  for (size_t r = 0; r < a.rows; ++r) {
-    const uint8_t* codes = a.codes + r * a.width;
-    const uint8_t* scales = a.scales + r / 32 * tiles;
-    float* out = a.out + r * a.width;
-    for (size_t c = 0; c < a.width; ++c)
-      out[c] = e4m3_value(codes[c]) * ue8m0_value(scales[c / 32]);
-  }
-}
-
-void dequant_fp4(stream&, const dequant_fp4_args& a) {
-  for (size_t r = 0; r < a.rows; ++r) {
-    const uint8_t* codes = a.codes + r * (a.width / 2);
-    const uint8_t* scales = a.scales + r * (a.width / 32);
-    float* out = a.out + r * a.width;
-    for (size_t c = 0; c < a.width; c += 2) {
-      const float scale = ue8m0_value(scales[c / 32]);
-      out[c] = e2m1_value(codes[c / 2] & 15) * scale;
-      out[c + 1] = e2m1_value(codes[c / 2] >> 4) * scale;
+void dequant(stream&, const dequant_args& a) {
+  const weight_matrix& w = a.weight;
+  for (size_t r = 0; r < w.rows; ++r) {
+    const uint8_t* row = w.values + r * row_bytes(w);
+    const uint8_t* scales = w.scales + scale_offset(w, r);
+    float* out = a.out + r * w.width;
+    switch (w.format) {
+      case weight_format::f32:
+        std::memcpy(out, row, size_t{w.width} * sizeof *out);
+        break;
+      case weight_format::bf16:
+        for (size_t c = 0; c < w.width; ++c) {
+          uint16_t bits;
+          std::memcpy(&bits, row + 2 * c, sizeof bits);
+          out[c] = bf16_value(bits);
+        }
+        break;
+      case weight_format::fp8:
+        for (size_t c = 0; c < w.width; ++c)
+          out[c] = e4m3_value(row[c]) * ue8m0_value(scales[c / 32]);
+        break;
+      case weight_format::fp4:
+        for (size_t c = 0; c < w.width; c += 2) {
+          const float scale = ue8m0_value(scales[c / 32]);
+          out[c] = e2m1_value(row[c / 2] & 15) * scale;
+          out[c + 1] = e2m1_value(row[c / 2] >> 4) * scale;
+        }
+        break;
     }
   }
 }

@@ -34,9 +34,7 @@ void register_cpu(op_table& table) {
   table.fake_quant = cpu::fake_quant;
   table.pack_rows = cpu::pack_rows;
   table.unpack_rows = cpu::unpack_rows;
-  table.dequant_bf16 = cpu::dequant_bf16;
-  table.dequant_fp8 = cpu::dequant_fp8;
-  table.dequant_fp4 = cpu::dequant_fp4;
+  table.dequant = cpu::dequant;
 }
 
 }  // namespace deepinfer::kernels

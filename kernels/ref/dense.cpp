@@ -3,17 +3,24 @@
 
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 namespace deepinfer::kernels::ref {
 
-void linear(stream&, const linear_args& a) {
-  for (size_t r = 0; r < a.rows; ++r)
-    for (size_t o = 0; o < a.out_width; ++o) {
-      double sum = 0;
-      for (size_t k = 0; k < a.in_width; ++k)
-        sum += double{a.in[r * a.in_stride + k]} * a.weight[o * a.in_width + k];
-      a.out[r * a.out_stride + o] = static_cast<float>(sum);
-    }
+void linear(stream& s, const linear_batch_args& batch) {
+  for (uint32_t i = 0; i < batch.count; ++i) {
+    const linear_args& a = batch.items[i];
+    const size_t width = a.weight.width;
+    std::vector<float> weight(a.weight.rows * width);
+    dequant(s, {weight.data(), a.weight});
+    for (size_t r = 0; r < a.rows; ++r)
+      for (size_t o = 0; o < a.weight.rows; ++o) {
+        double sum = a.bias == nullptr ? 0 : double{a.bias[o]};
+        for (size_t k = 0; k < width; ++k)
+          sum += double{a.in[r * a.in_stride + k]} * weight[o * width + k];
+        a.out[r * a.out_stride + o] = rounded(static_cast<float>(sum), a.round);
+      }
+  }
 }
 
 void rms_norm(stream&, const rms_norm_args& a) {
@@ -23,7 +30,8 @@ void rms_norm(stream&, const rms_norm_args& a) {
     double sum = 0;
     for (size_t i = 0; i < a.width; ++i) sum += double{in[i]} * in[i];
     const double scale = 1.0 / std::sqrt(sum / a.width + a.epsilon);
-    for (size_t i = 0; i < a.width; ++i) out[i] = static_cast<float>(in[i] * scale * a.weight[i]);
+    for (size_t i = 0; i < a.width; ++i)
+      out[i] = rounded(static_cast<float>(in[i] * scale * a.weight[i]), a.round);
   }
 }
 
@@ -45,8 +53,8 @@ void rope(stream&, const rope_args& a) {
         const double s = a.direction == turn::forward ? double{a.sin[r * a.pairs + j]}
                                                       : -double{a.sin[r * a.pairs + j]};
         const double x = tail[2 * j], y = tail[2 * j + 1];
-        tail[2 * j] = static_cast<float>(x * c - y * s);
-        tail[2 * j + 1] = static_cast<float>(x * s + y * c);
+        tail[2 * j] = rounded(static_cast<float>(x * c - y * s), a.round);
+        tail[2 * j + 1] = rounded(static_cast<float>(x * s + y * c), a.round);
       }
     }
 }
@@ -65,7 +73,7 @@ void pool_groups(stream&, const pool_groups_args& a) {
         total += e;
         sum += e * at(a.value, i);
       }
-      a.out[g * a.width + c] = static_cast<float>(sum / total);
+      a.out[g * a.width + c] = rounded(static_cast<float>(sum / total), a.round);
     }
 }
 
@@ -74,7 +82,9 @@ void embed(stream&, const embed_args& a) {
     for (size_t k = 0; k < a.streams; ++k)
       for (size_t c = 0; c < a.width; ++c)
         a.x[(r * a.streams + k) * a.width + c] =
-            bf16_value(a.table[static_cast<size_t>(a.id[r]) * a.width + c]);
+            a.instead != nullptr && a.instead[r] != nullptr
+                ? a.instead[r][c]
+                : bf16_value(a.table[static_cast<size_t>(a.id[r]) * a.width + c]);
 }
 
 }  // namespace deepinfer::kernels::ref

@@ -17,6 +17,7 @@ void engram_rows(stream&, const engram_rows_args& a) {
 void engram_gate(stream&, const engram_gate_args& a) {
   const size_t d = a.width;
   for (size_t r = 0; r < a.rows; ++r) {
+    if (a.is_image != nullptr && a.is_image[r] != 0) continue;
     const float* value = a.kv + (r * (a.streams + 1) + a.streams) * d;
     for (size_t k = 0; k < a.streams; ++k) {
       float* x = a.x + (r * a.streams + k) * d;
@@ -31,7 +32,8 @@ void engram_gate(stream&, const engram_gate_args& a) {
       dot /= std::sqrt(x2 / n + a.epsilon) * std::sqrt(key2 / n + a.epsilon) * std::sqrt(n);
       const double root = std::copysign(std::sqrt(std::fmax(std::fabs(dot), 1e-6)), dot);
       const double gate = 1 / (1 + std::exp(-root));
-      for (size_t c = 0; c < d; ++c) x[c] = static_cast<float>(x[c] + gate * value[c]);
+      for (size_t c = 0; c < d; ++c)
+        x[c] = rounded(static_cast<float>(x[c] + gate * value[c]), a.round);
     }
   }
 }

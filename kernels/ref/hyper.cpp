@@ -1,3 +1,4 @@
+#include "kernels/api/number_formats.hpp"
 #include "kernels/ref/ref.hpp"
 
 #include <cmath>
@@ -43,9 +44,11 @@ void hc_mix(stream&, const hc_mix_args& a) {
     for (size_t i = 0; i < width; ++i) squares += double{v[i]} * v[i];
     const double norm = 1 / std::sqrt(squares / static_cast<double>(width) + a.norm_epsilon);
     for (size_t o = 0; o < count; ++o) {
-      double sum = 0;
-      for (size_t i = 0; i < width; ++i) sum += double{a.fn[o * width + i]} * v[i];
-      m[o] = sum * norm * a.scale[o < n ? 0 : o < 2 * n ? 1 : 2] + a.base[o];
+      m[o] = double{a.product[r * count + o]} * norm *
+                 a.scale[o < n       ? 0
+                         : o < 2 * n ? 1
+                                     : 2] +
+             a.base[o];
     }
     for (size_t k = 0; k < n; ++k) {
       a.pre[r * n + k] = static_cast<float>(sigmoid(m[k]) + a.mix_epsilon);
@@ -61,8 +64,9 @@ void hc_collapse(stream&, const hc_collapse_args& a) {
     for (size_t c = 0; c < a.width; ++c) {
       double sum = 0;
       for (size_t k = 0; k < a.streams; ++k)
-        sum += double{a.pre[r * a.streams + k]} * a.x[(r * a.streams + k) * a.width + c];
-      a.out[r * a.width + c] = static_cast<float>(sum);
+        sum += (a.pre == nullptr ? 1.0 / a.streams : double{a.pre[r * a.streams + k]}) *
+               a.x[(r * a.streams + k) * a.width + c];
+      a.out[r * a.width + c] = rounded(static_cast<float>(sum), a.round);
     }
 }
 
@@ -75,7 +79,7 @@ void hc_expand(stream&, const hc_expand_args& a) {
       for (size_t k = 0; k < n; ++k) {
         double sum = double{a.post[r * n + k]} * a.y[r * a.width + c];
         for (size_t j = 0; j < n; ++j) sum += double{a.comb[(r * n + j) * n + k]} * old[j];
-        a.x[(r * n + k) * a.width + c] = static_cast<float>(sum);
+        a.x[(r * n + k) * a.width + c] = rounded(static_cast<float>(sum), a.round);
       }
     }
 }

@@ -1,3 +1,4 @@
+#include "kernels/api/number_formats.hpp"
 #include "kernels/ref/ref.hpp"
 
 #include <algorithm>
@@ -31,8 +32,9 @@ std::vector<double> scores(const route_args& a, const float* logits) {
 void route(stream&, const route_args& a) {
   for (size_t r = 0; r < a.rows; ++r) {
     const std::vector<double> s = scores(a, a.logits + r * a.experts);
+    const float* bias = a.is_image != nullptr && a.is_image[r] != 0 ? a.image_bias : a.bias;
     const auto key = [&](int32_t e) {
-      const double v = s[e] + a.bias[e];
+      const double v = s[e] + bias[e];
       return std::isnan(v) ? -std::numeric_limits<double>::infinity() : v;
     };
     std::vector<int32_t> order(a.experts);
@@ -64,7 +66,7 @@ void swiglu(stream&, const swiglu_args& a) {
         u = std::fmin(std::fmax(u, -double{a.limit}), a.limit);
       }
       const double w = a.row_weight == nullptr ? 1 : double{a.row_weight[r]};
-      a.out[c] = static_cast<float>(w * u * g / (1 + std::exp(-g)));
+      a.out[c] = rounded(static_cast<float>(w * u * g / (1 + std::exp(-g))), a.round);
     }
 }
 
@@ -74,7 +76,9 @@ void combine(stream&, const combine_args& a) {
       double sum = 0;
       for (size_t s = 0; s < a.slots; ++s)
         sum += a.parts[size_t{a.place[r * a.slots + s]} * a.width + c];
-      a.out[r * a.width + c] = static_cast<float>(sum + a.shared[r * a.width + c]);
+
+      a.out[r * a.width + c] =
+          rounded(static_cast<float>(sum + a.shared[r * a.width + c]), a.round);
     }
 }
 

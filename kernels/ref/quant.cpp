@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 namespace deepinfer::kernels::ref {
@@ -50,6 +51,10 @@ float scale_value(uint8_t byte, row_format format) {
 }  // namespace
 
 void pack_rows(stream&, const pack_rows_args& a) {
+  if (a.format == row_format::f32) {
+    std::memcpy(a.out, a.in, size_t{a.rows} * a.width * sizeof *a.in);
+    return;
+  }
   const size_t group = group_width(a.format), row_bytes = packed_row_bytes(a.format, a.width);
   const bool byte_each = a.format == row_format::fp8_32;
   for (size_t r = 0; r < a.rows; ++r) {
@@ -73,6 +78,10 @@ void pack_rows(stream&, const pack_rows_args& a) {
 }
 
 void unpack_rows(stream&, const unpack_rows_args& a) {
+  if (a.format == row_format::f32) {
+    std::memcpy(a.out, a.in, size_t{a.rows} * a.width * sizeof *a.out);
+    return;
+  }
   const size_t group = group_width(a.format), row_bytes = packed_row_bytes(a.format, a.width);
   const bool byte_each = a.format == row_format::fp8_32;
   for (size_t r = 0; r < a.rows; ++r)
@@ -86,28 +95,34 @@ void unpack_rows(stream&, const unpack_rows_args& a) {
 
 void fake_quant(stream& s, const fake_quant_args& a) {
   std::vector<uint8_t> packed(a.rows * packed_row_bytes(a.format, a.width));
-  pack_rows(s, {packed.data(), a.data, a.rows, a.width, a.format});
-  unpack_rows(s, {a.data, packed.data(), a.rows, a.width, a.format});
+  pack_rows(s, {packed.data(), a.in, a.rows, a.width, a.format});
+  unpack_rows(s, {a.out, packed.data(), a.rows, a.width, a.format});
 }
 
-void dequant_bf16(stream&, const dequant_bf16_args& a) {
-  for (uint64_t i = 0; i < a.count; ++i) a.out[i] = bf16_value(a.in[i]);
-}
-
-void dequant_fp8(stream&, const dequant_fp8_args& a) {
-  const size_t tiles = (a.width + 31) / 32;
-  for (size_t r = 0; r < a.rows; ++r)
-    for (size_t c = 0; c < a.width; ++c)
-      a.out[r * a.width + c] =
-          e4m3_value(a.codes[r * a.width + c]) * ue8m0_value(a.scales[r / 32 * tiles + c / 32]);
-}
-
-void dequant_fp4(stream&, const dequant_fp4_args& a) {
-  for (size_t r = 0; r < a.rows; ++r)
-    for (size_t c = 0; c < a.width; ++c) {
-      const uint8_t pair = a.codes[(r * a.width + c) / 2];
-      a.out[r * a.width + c] = e2m1_value((pair >> (c % 2 * 4)) & 15) *
-                               ue8m0_value(a.scales[r * (a.width / 32) + c / 32]);
+void dequant(stream&, const dequant_args& a) {
+  const weight_matrix& w = a.weight;
+  for (size_t r = 0; r < w.rows; ++r)
+    for (size_t c = 0; c < w.width; ++c) {
+      const uint8_t* row = w.values + r * row_bytes(w);
+      const uint8_t* scales = w.scales + scale_offset(w, r);
+      float v = 0;
+      uint16_t half = 0;
+      switch (w.format) {
+        case weight_format::f32:
+          std::memcpy(&v, row + 4 * c, sizeof v);
+          break;
+        case weight_format::bf16:
+          std::memcpy(&half, row + 2 * c, sizeof half);
+          v = bf16_value(half);
+          break;
+        case weight_format::fp8:
+          v = e4m3_value(row[c]) * ue8m0_value(scales[c / 32]);
+          break;
+        case weight_format::fp4:
+          v = e2m1_value((row[c / 2] >> (c % 2 * 4)) & 15) * ue8m0_value(scales[c / 32]);
+          break;
+      }
+      a.out[r * w.width + c] = v;
     }
 }
 

@@ -34,9 +34,7 @@ void register_ref(op_table& table) {
   table.fake_quant = ref::fake_quant;
   table.pack_rows = ref::pack_rows;
   table.unpack_rows = ref::unpack_rows;
-  table.dequant_bf16 = ref::dequant_bf16;
-  table.dequant_fp8 = ref::dequant_fp8;
-  table.dequant_fp4 = ref::dequant_fp4;
+  table.dequant = ref::dequant;
 }
 
 }  // namespace deepinfer::kernels

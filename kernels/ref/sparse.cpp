@@ -1,3 +1,4 @@
+#include "kernels/api/number_formats.hpp"
 #include "kernels/ref/ref.hpp"
 
 #include <algorithm>
@@ -12,8 +13,14 @@ namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-const float* row_of(const paged_rows& store, size_t i, size_t width) {
-  return store.pages[i / store.page_rows] + (i % store.page_rows) * width;
+std::vector<float> row_of(const paged_rows& store, size_t i, uint32_t width) {
+  std::vector<float> row(width);
+  stream s;
+  unpack_rows(s, {row.data(),
+                  store.pages[i / store.page_rows] +
+                      (i % store.page_rows) * packed_row_bytes(store.format, width),
+                  1, width, store.format});
+  return row;
 }
 
 double dot(const float* x, const float* y, size_t n) {
@@ -36,7 +43,9 @@ std::vector<size_t> best(const std::vector<double>& score, size_t keep) {
 
 }  // namespace
 
-void index_score(stream&, const index_score_args& a) {
+namespace {
+
+void score(const index_score_args& a) {
   for (size_t r = 0; r < a.rows; ++r)
     for (size_t j = 0; j < a.entries; ++j) {
       const bool masked =
@@ -45,11 +54,17 @@ void index_score(stream&, const index_score_args& a) {
       for (size_t h = 0; h < a.heads && j < a.visible[r] && !masked; ++h) {
         const float* query = a.query + (r * a.heads + h) * a.width;
         sum += double{a.weight[r * a.heads + h]} * a.scale *
-               std::fmax(0.0, dot(query, row_of(a.keys, j, a.width), a.width));
+               std::fmax(0.0, dot(query, row_of(a.keys, j, a.width).data(), a.width));
       }
       a.score[r * a.score_stride + j] =
           static_cast<float>(j < a.visible[r] && !masked ? sum : minus_infinity);
     }
+}
+
+}  // namespace
+
+void index_score(stream&, const index_score_batch_args& batch) {
+  for (uint32_t i = 0; i < batch.count; ++i) score(batch.items[i]);
 }
 
 void select_blocks(stream&, const select_blocks_args& a) {
@@ -75,28 +90,42 @@ void select_top(stream&, const select_top_args& a) {
   }
 }
 
-void attention(stream&, const attention_args& a) {
+namespace {
+
+void attend(const attention_args& a) {
   for (size_t r = 0; r < a.rows; ++r) {
-    std::vector<const float*> keys;
-    for (size_t i = 0; i < a.window_count[r]; ++i)
-      keys.push_back(a.window + (a.window_first[r] + i) * a.width);
+    std::vector<std::vector<float>> keys;
+    for (size_t i = 0; i < a.window_count[r]; ++i) {
+      const float* key = a.window + (a.window_first[r] + i) * a.width;
+      keys.emplace_back(key, key + a.width);
+    }
     for (size_t i = 0; a.selected_count != nullptr && i < a.selected_count[r]; ++i)
       keys.push_back(row_of(a.chosen, a.selected[r * a.selected_stride + i], a.width));
     for (size_t h = 0; h < a.heads; ++h) {
       const float* query = a.query + (r * a.heads + h) * a.width;
       float* out = a.out + (r * a.heads + h) * a.width;
       std::vector<double> s;
-      for (const float* key : keys) s.push_back(a.scale * dot(query, key, a.width));
+      for (const auto& key : keys) s.push_back(a.scale * dot(query, key.data(), a.width));
       const double most = s.empty() ? 0 : *std::max_element(s.begin(), s.end());
       double total = std::exp(a.sink[h] - most);
-      for (double& v : s) total += v = std::exp(v - most);
+      for (double& v : s) {
+        v = std::exp(v - most);
+        total += v;
+        if (a.round == rounding::bf16) v = rounded(static_cast<float>(v), a.round);
+      }
       for (size_t c = 0; c < a.width; ++c) {
         double sum = 0;
         for (size_t i = 0; i < keys.size(); ++i) sum += s[i] * keys[i][c];
-        out[c] = static_cast<float>(keys.empty() ? 0 : sum / total);
+        out[c] = rounded(static_cast<float>(keys.empty() ? 0 : sum / total), a.round);
       }
     }
   }
+}
+
+}  // namespace
+
+void attention(stream&, const attention_batch_args& batch) {
+  for (uint32_t i = 0; i < batch.count; ++i) attend(batch.items[i]);
 }
 
 }  // namespace deepinfer::kernels::ref
