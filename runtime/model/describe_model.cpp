@@ -121,8 +121,8 @@ result<std::string> describe_model(const std::filesystem::path& checkpoint_folde
   put(json, "bytes", files->tensor_bytes());
   put_tallies(json, "by_type", by_type);
   put_tallies(json, "by_owner", by_owner);
-  put(json, "state_bytes_per_token", state_bytes_per_token(*config));
-  put(json, "state_bytes_fixed", state_bytes_fixed(*config));
+  put(json, "state_bytes_per_token", state_bytes_per_token(*config, numeric_level::L1));
+  put(json, "state_bytes_fixed", state_bytes_fixed(*config, numeric_level::L1));
   put(json, "layout_L0", hex(layout_fingerprint(*files, side_file, numeric_level::L0)));
   put(json, "layout_L1", hex(layout_fingerprint(*files, side_file, numeric_level::L1)));
   json.EndObject();

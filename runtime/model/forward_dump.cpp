@@ -59,7 +59,9 @@ result<void> write_forward_dump(const std::filesystem::path& checkpoint_folder,
   model_options.backend = options.backend;
   const auto model = v41_model::load(checkpoint_folder, model_options);
   if (!model) return model.error();
-  const auto forward = (*model)->forward(tokens, {options.per_layer, options.chunk});
+  const auto forward = (*model)->forward(
+      tokens,
+      {.per_layer = options.per_layer, .chunk = options.chunk, .images = {}, .teacher = {}});
   if (!forward) return forward.error();
   const v41_config& c = (*model)->config();
   dump_builder dump;

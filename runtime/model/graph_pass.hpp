@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/api/table.hpp"
+#include "runtime/model/numeric_level.hpp"
 #include "runtime/model/v41_config.hpp"
 #include "runtime/model/v41_sequence.hpp"
 #include "runtime/model/v41_weights.hpp"
@@ -13,17 +14,27 @@
 /// sequences, layer by layer.
 namespace deepinfer::model {
 
-/// L0: exact mathematics. L1: the cache quantisers too, which belong to the trained model.
-enum class numeric_level : uint8_t { L0 = 0, L1 = 1 };
-
-/// One sequence's rows in a pass: `tokens` at positions target->computed, +1, ...
+/// One sequence's rows in a pass, at positions `start`, start + 1, ...
 struct graph_segment {
   v41_sequence* target = nullptr;
-  std::span<const int32_t> tokens;
-  uint32_t first_row = 0;
+  std::span<const int32_t> tokens = {};
+  uint32_t start = 0;      ///< target->computed when the pass begins
+  uint32_t first_row = 0;  ///< in the pass
+  /// Decoder replay: positions before this one stay in the encoder, and the decoder's windows do
+  /// not reach below it. 0: nothing is trimmed.
+  uint32_t kept_from = 0;
+  /// [tokens]: rows that replace the embedding of an image's positions; empty: none.
+  std::span<const float* const> instead = {};
 
   [[nodiscard]] uint32_t rows() const { return static_cast<uint32_t>(tokens.size()); }
-  [[nodiscard]] uint32_t position(uint32_t i) const { return target->computed + i; }
+  [[nodiscard]] uint32_t end() const { return start + rows(); }
+  [[nodiscard]] uint32_t position(uint32_t i) const { return start + i; }
+};
+
+/// How decoder replay treats the decoder's first layer (model-v41 1.4).
+enum class replay_variant : uint8_t {
+  late,  ///< its window is exact: keys are made of every row
+  ced,   ///< it is trimmed like the layers behind it
 };
 
 /// Everything constant; outlives the graph.
@@ -31,7 +42,9 @@ struct graph_context {
   const v41_config& config;
   const v41_weights& weights;
   const kernels::op_table& ops;
+  kernels::stream queue;
   numeric_level level;
+  replay_variant replay = replay_variant::late;
 };
 
 /// cos and sin of a list of positions, [positions][rope_width / 2].
@@ -41,18 +54,21 @@ struct rope_angles {
 };
 
 struct graph_pass {
-  std::span<const graph_segment> segments;
+  std::vector<graph_segment> segments;
   uint32_t rows = 0;
   std::vector<uint32_t> position;  ///< of every row
+  std::vector<uint8_t> image;      ///< of every row: 1 inside an image; empty: no image
   rope_angles plain;               ///< for layers of ratio 0
   rope_angles compressed;          ///< for all others
 
   [[nodiscard]] const rope_angles& angles(uint32_t ratio) const {
     return ratio == 0 ? plain : compressed;
   }
+  [[nodiscard]] const uint8_t* is_image() const { return image.empty() ? nullptr : image.data(); }
 };
 
-/// What a layer did, for comparison with the reference; rows of later passes are appended.
+/// What a layer did, for comparison with the reference; rows of later passes are appended. Rows
+/// that decoder replay leaves out are missing.
 struct layer_record {
   std::vector<float> stream, pre;
   std::vector<float> attention_in, attention_out, expert_in, expert_out;
@@ -68,21 +84,64 @@ T* room(std::vector<T>& memory, size_t count) {
   return memory.data();
 }
 
+/// An input of linear layers: as it is, and as the FP8 and FP4 weights of level L2 see it.
+struct activation {
+  const float* plain;
+  const float* quantised;  ///< `plain` below level L2
+  uint32_t rows;
+};
+
 /// The pieces nearly every layer uses, on one queue.
 class graph_ops {
 public:
-  explicit graph_ops(const graph_context& shared) : context(shared) {}
+  explicit graph_ops(const graph_context& shared) : context(shared), queue(shared.queue) {}
 
   const graph_context& context;
   kernels::stream queue;
 
-  /// [rows][m.rows] from dense [rows][m.width].
-  void linear(float* out, const float* in, const matrix& m, uint32_t rows) {
-    context.ops.linear(queue, {out, in, m.values.data(), rows, m.width, m.rows, m.width, m.rows});
+  /// Where the released model rounds to bf16.
+  [[nodiscard]] kernels::rounding bf16() const {
+    return context.level == numeric_level::L2 ? kernels::rounding::bf16 : kernels::rounding::none;
   }
+
+  /// `scratch` holds the quantised copy for as long as the answer is used.
+  activation prepare(const float* x, uint32_t rows, uint32_t width, std::vector<float>& scratch) {
+    if (context.level != numeric_level::L2) return {x, x, rows};
+    float* quantised = room(scratch, size_t{rows} * width);
+    context.ops.fake_quant(queue, {quantised, x, rows, width, kernels::row_format::fp8_32});
+    return {x, quantised, rows};
+  }
+
+  /// [rows][m.rows] from dense [rows][m.width], rounded as a linear layer of the model.
+  [[nodiscard]] kernels::linear_args product(float* out,
+                                             const activation& in,
+                                             const kernels::weight_matrix& m) const {
+    const bool scaled = m.scales != nullptr;
+    return {out, scaled ? in.quantised : in.plain, m, nullptr, in.rows, m.width, m.rows, bf16()};
+  }
+  /// The same without the rounding: what the release computes in fp32.
+  [[nodiscard]] static kernels::linear_args exact_product(float* out,
+                                                          const float* in,
+                                                          const kernels::weight_matrix& m,
+                                                          uint32_t rows) {
+    return {out, in, m, nullptr, rows, m.width, m.rows, kernels::rounding::none};
+  }
+  void linear(std::span<const kernels::linear_args> items) {
+    context.ops.linear(queue, {items.data(), static_cast<uint32_t>(items.size())});
+  }
+  void linear(const kernels::linear_args& item) { linear(std::span(&item, 1)); }
+
   void norm(float* data, const std::vector<float>& gain, uint32_t rows) {
     context.ops.rms_norm(queue, {data, data, gain.data(), rows, static_cast<uint32_t>(gain.size()),
-                                 static_cast<float>(context.config.norm_epsilon)});
+                                 static_cast<float>(context.config.norm_epsilon), bf16()});
+  }
+  void angles(rope_angles& out,
+              std::span<const uint32_t> positions,
+              const std::vector<float>& frequency) {
+    const size_t count = positions.size() * frequency.size();
+    context.ops.rope_table(
+        queue, {room(out.cos, count), room(out.sin, count), positions.data(), frequency.data(),
+                static_cast<uint32_t>(positions.size()), static_cast<uint32_t>(frequency.size())});
   }
   void rope(float* data,
             const rope_angles& angles,
@@ -91,12 +150,7 @@ public:
             uint32_t head_width,
             kernels::turn direction = kernels::turn::forward) {
     context.ops.rope(queue, {data, angles.cos.data(), angles.sin.data(), rows, heads, head_width,
-                             context.config.rope_width / 2, direction});
-  }
-  /// What storing a cache row would change.
-  void quantise(float* data, uint32_t rows, uint32_t width, kernels::row_format format) {
-    if (context.level != numeric_level::L0)
-      context.ops.fake_quant(queue, {data, rows, width, format});
+                             context.config.rope_width / 2, direction, bf16()});
   }
 };
 

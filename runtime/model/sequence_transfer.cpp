@@ -1,3 +1,4 @@
+#include "proto/types/check.hpp"
 #include "runtime/model/v41_sequence.hpp"
 
 #include <algorithm>
@@ -55,13 +56,15 @@ private:
   bool failed_ = false;
 };
 
-std::vector<std::byte> block_bytes(const v41_sequence& from, uint32_t first, uint32_t last) {
+// Rows of several stores follow each other without gaps, so a block of the released layout is the
+// 113,920 bytes of its specification.
+std::vector<std::byte> pack_block(const v41_sequence& from, uint32_t first, uint32_t last) {
   std::vector<std::byte> out;
   for (const kv_source_state& source : from.sources) {
     const entry_range range = completed_by(first, last, source.ratio);
     for (const row_pages* rows : {&source.entries, &source.index_keys})
       for (uint32_t j = range.first; j < range.last; ++j)
-        put_bytes(out, rows->row(j), rows->width() * sizeof(float));
+        put_bytes(out, rows->row(j), rows->row_bytes());
   }
   return out;
 }
@@ -72,45 +75,61 @@ bool read_block(std::span<const std::byte> bytes, uint32_t first, uint32_t last,
     const entry_range range = completed_by(first, last, source.ratio);
     for (row_pages* rows : {&source.entries, &source.index_keys})
       for (uint32_t j = range.first; j < range.last; ++j)
-        if (!in.take(rows->add(), rows->width() * sizeof(float))) return false;
+        if (!in.take(rows->add(), rows->row_bytes())) return false;
   }
   return in.finished();
 }
 
-uint32_t first_ring_position(uint32_t tokens, const v41_config& config) {
-  return tokens - std::min(tokens, config.window + ring_slack);
-}
-
-std::vector<std::byte> ring_bytes(const v41_sequence& from, const v41_config& config) {
+std::vector<std::byte> pack_rings(std::span<const window_ring> rings, uint32_t computed) {
   std::vector<std::byte> out;
-  for (const window_ring& ring : from.rings)
-    for (uint32_t p = first_ring_position(from.computed, config); p < from.computed; ++p) {
-      const float* row = ring.at(p);
-      DEEPINFER_CHECK(row != nullptr);
-      put_bytes(out, row, config.head_width * sizeof(float));
-    }
+  for (const window_ring& ring : rings) {
+    const uint32_t first = ring.held_from(computed, ring.slots());
+    put(out, first);
+    for (uint32_t p = first; p < computed; ++p) put_bytes(out, ring.at(p), ring.row_bytes());
+  }
   return out;
 }
 
-bool read_ring(std::span<const std::byte> bytes, const v41_config& config, v41_sequence& to) {
+bool read_rings(std::span<const std::byte> bytes, std::span<window_ring> rings, uint32_t computed) {
   part_reader in(bytes);
-  std::vector<float> row(config.head_width);
-  for (window_ring& ring : to.rings)
-    for (uint32_t p = first_ring_position(to.computed, config); p < to.computed; ++p) {
-      if (!in.take(row.data(), row.size() * sizeof(float))) return false;
+  std::vector<uint8_t> row;
+  for (window_ring& ring : rings) {
+    const auto first = in.number<uint32_t>();
+    if (first > computed || computed - first > ring.slots()) return false;
+    row.resize(ring.row_bytes());
+    for (uint32_t p = first; p < computed; ++p) {
+      if (!in.take(row.data(), row.size())) return false;
       ring.write(p, row.data());
     }
+  }
   return in.finished();
 }
 
-std::vector<std::byte> state_bytes_of(const v41_sequence& from, uint64_t layout) {
+bool holds_rows(std::span<const window_ring> rings, uint32_t computed) {
+  return computed != 0 && std::ranges::any_of(rings, [=](const window_ring& ring) {
+           return ring.at(computed - 1) != nullptr;
+         });
+}
+
+// Floats of the open group of a source: what later tokens need. The rows behind it are kept for a
+// roll-back only, and a sequence that travels has nothing to take back.
+size_t open_floats(const kv_source_state& source, uint32_t computed, uint32_t width) {
+  return source.ratio == 1 ? 0 : size_t{computed % source.ratio} * 2 * width;
+}
+
+std::vector<std::byte> pack_state(const v41_sequence& from,
+                                  const v41_config& config,
+                                  uint64_t layout) {
   std::vector<std::byte> out;
   put(out, state_version);
   put(out, from.computed);
   put(out, layout);
-  for (const int64_t id : from.look_back) put(out, id);
-  for (const kv_source_state& source : from.sources)
-    put_bytes(out, source.pending.data(), source.pending.size() * sizeof(float));
+  for (uint32_t i = 0; i + 1 < config.engram.longest_ngram; ++i) put(out, from.look_back[i]);
+  for (const kv_source_state& source : from.sources) {
+    const size_t count = open_floats(source, from.computed, config.head_width);
+    DEEPINFER_CHECK(count <= source.pending.size());
+    put_bytes(out, source.pending.data() + (source.pending.size() - count), count * sizeof(float));
+  }
   return out;
 }
 
@@ -119,21 +138,19 @@ failure mismatch(std::string what) {
 }
 
 result<void> read_state(std::span<const std::byte> bytes,
-                        const v41_config& config,
-                        uint64_t layout,
+                        const import_target& target,
                         v41_sequence& to) {
   part_reader in(bytes);
   const bool same_version = in.number<uint32_t>() == state_version;
   const bool same_length = in.number<uint32_t>() == to.computed;
-  if (in.number<uint64_t>() != layout || !same_version)
+  if (in.number<uint64_t>() != target.layout || !same_version)
     return mismatch("it was made by other weights or another layout; compute the prompt again");
   if (!same_length) return mismatch("it does not belong to this number of tokens");
-  for (const int64_t expected : to.look_back)
+  for (const int64_t expected : target.look_back)
     if (in.number<int64_t>() != expected)
       return failure{error_code::corrupt, "sequence state: it belongs to other tokens"};
   for (kv_source_state& source : to.sources) {
-    source.pending.resize(size_t{to.computed % source.ratio} * 2 * config.head_width);
-    if (source.ratio == 1) source.pending.clear();
+    source.pending.resize(open_floats(source, to.computed, target.config.head_width));
     in.take(source.pending.data(), source.pending.size() * sizeof(float));
   }
   if (!in.finished()) return mismatch("the state part has the wrong size");
@@ -146,20 +163,30 @@ const state_part* find_part(std::span<const state_part> parts, part_kind kind, u
   return at == parts.end() ? nullptr : &*at;
 }
 
-// Reads blocks in order: rows are appended.
-bool read_blocks(std::span<const state_part> parts, v41_sequence& to, size_t& used) {
-  const uint32_t full = to.computed / block_tokens;
-  for (uint32_t i = 0; i < full; ++i) {
+// Reads the full blocks in order: rows are appended.
+bool read_full_blocks(std::span<const state_part> parts,
+                      uint32_t blocks,
+                      v41_sequence& to,
+                      size_t& used) {
+  for (uint32_t i = 0; i < blocks; ++i) {
     const state_part* part = find_part(parts, part_kind::block, i);
     if (part == nullptr || !read_block(part->bytes, i * block_tokens, (i + 1) * block_tokens, to))
       return false;
     ++used;
   }
+  return true;
+}
+
+bool read_tail(std::span<const state_part> parts, v41_sequence& to, size_t& used) {
   const state_part* tail = find_part(parts, part_kind::block_tail, 0);
   if (tail != nullptr && tail->bytes.empty()) return false;  // never written
   if (tail != nullptr) ++used;
   const auto bytes = tail == nullptr ? std::span<const std::byte>{} : std::span(tail->bytes);
-  return read_block(bytes, full * block_tokens, to.computed, to);
+  return read_block(bytes, to.computed / block_tokens * block_tokens, to.computed, to);
+}
+
+void set_look_back(v41_sequence& to, const std::vector<int64_t>& ids) {
+  std::copy_n(ids.begin(), std::min(ids.size(), to.look_back.size()), to.look_back.begin());
 }
 
 }  // namespace
@@ -171,34 +198,53 @@ std::vector<state_part> export_sequence(const v41_sequence& from,
   const uint32_t full = from.computed / block_tokens;
   for (uint32_t i = 0; i < full; ++i)
     parts.push_back(
-        {part_kind::block, i, block_bytes(from, i * block_tokens, (i + 1) * block_tokens)});
-  if (auto tail = block_bytes(from, full * block_tokens, from.computed); !tail.empty())
+        {part_kind::block, i, pack_block(from, i * block_tokens, (i + 1) * block_tokens)});
+  if (auto tail = pack_block(from, full * block_tokens, from.computed); !tail.empty())
     parts.push_back({part_kind::block_tail, 0, std::move(tail)});
-  if (from.computed != 0) parts.push_back({part_kind::ring, 0, ring_bytes(from, config)});
-  parts.push_back({part_kind::state, 0, state_bytes_of(from, layout)});
+  if (from.computed != 0)
+    parts.push_back({part_kind::ring, 0, pack_rings(from.rings, from.computed)});
+  if (holds_rows(from.draft_rings, from.computed))
+    parts.push_back({part_kind::ring, 1, pack_rings(from.draft_rings, from.computed)});
+  parts.push_back({part_kind::state, 0, pack_state(from, config, layout)});
   return parts;
 }
 
 result<std::unique_ptr<v41_sequence>> import_sequence(std::span<const state_part> parts,
-                                                      const v41_config& config,
-                                                      uint64_t layout,
-                                                      uint32_t tokens,
-                                                      const std::vector<int64_t>& look_back) {
-  auto to = std::make_unique<v41_sequence>(config);
-  to->computed = tokens;
-  to->look_back = look_back;
+                                                      const import_target& target) {
+  auto to = std::make_unique<v41_sequence>(target.config, target.level);
+  to->computed = target.tokens;
+  set_look_back(*to, target.look_back);
   const state_part* state = find_part(parts, part_kind::state, 0);
   if (state == nullptr) return mismatch("the state part is missing");
-  if (auto read = read_state(state->bytes, config, layout, *to); !read) return read.error();
+  if (auto read = read_state(state->bytes, target, *to); !read) return read.error();
   size_t used = 1;
-  if (!read_blocks(parts, *to, used)) return mismatch("a block is missing or has the wrong size");
-  if (tokens != 0) {
+  if (!read_full_blocks(parts, target.tokens / block_tokens, *to, used) ||
+      !read_tail(parts, *to, used))
+    return mismatch("a block is missing or has the wrong size");
+  if (target.tokens != 0) {
     const state_part* ring = find_part(parts, part_kind::ring, 0);
-    if (ring == nullptr || !read_ring(ring->bytes, config, *to))
+    if (ring == nullptr || !read_rings(ring->bytes, to->rings, target.tokens))
       return mismatch("the ring is missing or has the wrong size");
     ++used;
   }
+  if (const state_part* drafts = find_part(parts, part_kind::ring, 1); drafts != nullptr) {
+    if (!read_rings(drafts->bytes, to->draft_rings, target.tokens))
+      return mismatch("the drafter's ring has the wrong size");
+    ++used;
+  }
   if (used != parts.size()) return mismatch("there are more parts than the tokens need");
+  return to;
+}
+
+result<std::unique_ptr<v41_sequence>> adopt_blocks(std::span<const state_part> blocks,
+                                                   const import_target& target,
+                                                   uint32_t start) {
+  auto to = std::make_unique<v41_sequence>(target.config, target.level);
+  size_t used = 0;
+  if (!read_full_blocks(blocks, target.tokens / block_tokens, *to, used) || used != blocks.size())
+    return mismatch("a block of the prefix is missing, too many or of the wrong size");
+  set_look_back(*to, target.look_back);
+  to->computed = start;
   return to;
 }
 

@@ -59,12 +59,27 @@ private:
   int32_t last_sampled_ = -1;
 };
 
+/// Rows that replace the embeddings of an image's positions; the tokens there are the model's image
+/// token.
+struct image_rows {
+  uint32_t position = 0;  ///< in the sequence
+  uint32_t count = 0;
+  const float* rows = nullptr;  ///< [count][width of the model]
+};
+
 /// One sequence's share of a step.
 struct step_item {
   sequence* target = nullptr;
-  std::span<const int32_t> tokens;  ///< a prefill chunk; empty: compute `target->last_sampled()`
-  bool sample = false;              ///< choose a token behind the last computed one
+  std::span<const int32_t> tokens;     ///< a prefill chunk; empty: compute `target->last_sampled()`
+  uint32_t tokens_to_come = 0;         ///< of the same prompt, behind this chunk
+  std::span<const image_rows> images;  ///< of the chunk's image tokens, ascending; may reach out
+  bool sample = false;                 ///< choose a token behind the last computed one
   sampling_params sampling;
+  /// Without `tokens`, when sampling: most tokens to draft and verify in this step besides the one
+  /// that is certain. A model without a drafter takes it as 0.
+  uint32_t draft_tokens = 0;
+  /// Out: drafts that turned out to be what sampling chooses, in order, before `sampled`.
+  std::vector<int32_t> accepted;
   int32_t sampled = -1;  ///< out, when `sample`
   bool failed = false;  ///< out: the item could not be computed (context limit, numbers not finite)
 };

@@ -1,5 +1,7 @@
 #include "runtime/model/v41_graph.hpp"
 
+#include "runtime/model/table_prefetch.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,137 +12,213 @@ v41_graph::v41_graph(const graph_context& context, const engram_hash* engram)
       engram_(engram),
       attention_(context),
       experts_(context),
+      streams_(context),
       plain_frequency_(rope_frequencies(context.config, context.config.rope_base, {})),
       compressed_frequency_(rope_frequencies(
-          context.config, context.config.compressed_rope_base, context.config.yarn)) {}
+          context.config, context.config.compressed_rope_base, context.config.yarn)),
+      table_rows_(context.config.engram.layers.size()) {}
 
-void v41_graph::run(std::span<const graph_segment> segments, std::span<layer_record> records) {
+void v41_graph::run(std::span<const graph_segment> segments, const run_options& options) {
+  const v41_config& c = ops_.context.config;
+  const auto& targets = c.drafter.target_layers;
   prepare(segments);
-  for (uint32_t layer = 0; layer < ops_.context.config.layers; ++layer) {
+  taps_.clear();
+  for (uint32_t layer = 0; layer < c.layers && streams_.rows() != 0; ++layer) {
+    if (layer > 0 && !options.teacher.empty()) {
+      const layer_record& from = options.teacher[layer - 1];
+      const size_t mixes = size_t{pass_.rows} * c.streams, first = options.teacher_row * c.streams;
+      streams_.assign(std::span(from.stream).subspan(first * c.width, mixes * c.width),
+                      std::span(from.pre).subspan(first, mixes));
+    }
     if (ops_.context.weights.layers[layer].engram) engram(layer);
-    block(layer, records.empty() ? nullptr : &records[layer]);
+    const auto target = std::ranges::find(targets, layer);
+    if (options.taps && target != targets.end())
+      tap(static_cast<uint32_t>(target - targets.begin()));
+    block(layer, options.records.empty() ? nullptr : &options.records[layer]);
   }
   commit();
 }
 
+int64_t v41_graph::compressed(int32_t token) const {
+  return token == ops_.context.config.image_token ? engram_hash::no_token
+                                                  : engram_->compressed(token);
+}
+
 // Everything that depends on ids and positions alone, then the embedding.
 void v41_graph::prepare(std::span<const graph_segment> segments) {
-  const v41_config& c = ops_.context.config;
-  const kernels::op_table& op = ops_.context.ops;
-  pass_.segments = segments;
-  pass_.position.clear();
+  current_ = &pass_;
+  pass_.segments.assign(segments.begin(), segments.end());
   ids_.clear();
-  recent_.clear();
-  const uint32_t look_back = engram_ == nullptr ? 0 : engram_->look_back();
-  for (const graph_segment& s : segments)
-    for (uint32_t i = 0; i < s.rows(); ++i) {
-      ids_.push_back(s.tokens[i]);
-      pass_.position.push_back(s.position(i));
-      for (uint32_t k = 0; engram_ != nullptr && k <= look_back; ++k)
-        recent_.push_back(k <= i ? engram_->compressed(s.tokens[i - k])
-                                 : s.target->look_back[k - i - 1]);
+  instead_.clear();
+  bool images = false;
+  for (const graph_segment& s : segments) {
+    ids_.insert(ids_.end(), s.tokens.begin(), s.tokens.end());
+    if (s.instead.empty()) {
+      instead_.resize(ids_.size(), nullptr);
+    } else {
+      instead_.insert(instead_.end(), s.instead.begin(), s.instead.end());
+      images = true;
     }
-  pass_.rows = static_cast<uint32_t>(ids_.size());
-  const uint32_t pairs = c.rope_width / 2;
-  for (const auto& [angles, frequency] : {std::pair(&pass_.plain, &plain_frequency_),
-                                          std::pair(&pass_.compressed, &compressed_frequency_)})
-    op.rope_table(ops_.queue, {room(angles->cos, size_t{pass_.rows} * pairs),
-                               room(angles->sin, size_t{pass_.rows} * pairs), pass_.position.data(),
-                               frequency->data(), pass_.rows, pairs});
-  op.embed(ops_.queue,
-           {room(x_, size_t{pass_.rows} * c.streams * c.width), ops_.context.weights.embedding,
-            ids_.data(), pass_.rows, c.streams, c.width});
-  // The first sublayer reads stream 0 alone.
-  pre_.assign(size_t{pass_.rows} * c.streams, 0.0f);
-  for (uint32_t r = 0; r < pass_.rows; ++r) pre_[size_t{r} * c.streams] = 1;
+  }
+  fill(pass_);
+  pass_.image.clear();
+  const int32_t image_token = ops_.context.config.image_token;
+  if (std::ranges::find(ids_, image_token) != ids_.end())
+    for (const int32_t id : ids_) pass_.image.push_back(id == image_token ? 1 : 0);
+  if (engram_ != nullptr) look_up(segments);
+  streams_.start(ids_, images ? instead_.data() : nullptr);
+}
+
+// Positions and angles of a pass whose segments are set.
+void v41_graph::fill(graph_pass& pass) {
+  pass.position.clear();
+  for (const graph_segment& s : pass.segments)
+    for (uint32_t i = 0; i < s.rows(); ++i) pass.position.push_back(s.position(i));
+  pass.rows = static_cast<uint32_t>(pass.position.size());
+  ops_.angles(pass.plain, pass.position, plain_frequency_);
+  ops_.angles(pass.compressed, pass.position, compressed_frequency_);
+}
+
+// The rows of every Engram table this pass will read; the reads are issued before layer 0, since
+// ids are all they depend on.
+void v41_graph::look_up(std::span<const graph_segment> segments) {
+  const v41_config& c = ops_.context.config;
+  const uint32_t look_back = engram_->look_back();
+  const size_t recent = look_back + 1, columns = engram_->columns();
+  recent_.clear();
+  for (const graph_segment& s : segments)
+    for (uint32_t i = 0; i < s.rows(); ++i)
+      for (uint32_t k = 0; k <= look_back; ++k)
+        recent_.push_back(k <= i ? compressed(s.tokens[i - k]) : s.target->look_back[k - i - 1]);
+  for (uint32_t number = 0; number < table_rows_.size(); ++number) {
+    int64_t* id = room(table_rows_[number], pass_.rows * columns);
+    for (size_t r = 0; r < pass_.rows; ++r)
+      engram_->rows(number, std::span(recent_).subspan(r * recent, recent),
+                    std::span(id + r * columns, columns));
+    const engram_weights& w = *ops_.context.weights.layers[c.engram.layers[number]].engram;
+    prefetch_rows({w.table, c.engram.row_width, w.rows}, std::span(id, pass_.rows * columns));
+    prefetch_rows({w.scales, c.engram.row_width / 32, w.rows}, std::span(id, pass_.rows * columns));
+  }
 }
 
 void v41_graph::engram(uint32_t layer) {
   const v41_config& c = ops_.context.config;
   const kernels::op_table& op = ops_.context.ops;
   const engram_weights& w = *ops_.context.weights.layers[layer].engram;
-  const auto number =
-      static_cast<uint32_t>(std::ranges::find(c.engram.layers, layer) - c.engram.layers.begin());
-  const uint32_t columns = engram_->columns(), recent = engram_->look_back() + 1;
-  int64_t* id = room(table_rows_, size_t{pass_.rows} * columns);
-  for (size_t r = 0; r < pass_.rows; ++r)
-    engram_->rows(number, std::span(recent_).subspan(r * recent, recent),
-                  std::span(id + r * columns, columns));
-  float* values = room(table_values_, size_t{pass_.rows} * columns * c.engram.row_width);
-  op.engram_rows(ops_.queue,
-                 {values, w.table, w.scales, id, pass_.rows * columns, c.engram.row_width});
-  float* kv = room(key_value_, size_t{pass_.rows} * (c.streams + 1) * c.width);
-  ops_.linear(kv, values, w.key_value, pass_.rows);
-  op.engram_gate(ops_.queue, {x_.data(), kv, w.gain.data(), pass_.rows, c.streams, c.width,
-                              static_cast<float>(c.norm_epsilon)});
+  const auto number = std::ranges::find(c.engram.layers, layer) - c.engram.layers.begin();
+  const uint32_t columns = engram_->columns(), rows = current_->rows;
+  const int64_t* id = table_rows_[static_cast<size_t>(number)].data();
+  if (current_ == &kept_) {
+    int64_t* kept = room(kept_table_rows_, size_t{rows} * columns);
+    for (size_t r = 0; r < rows; ++r)
+      std::copy_n(id + size_t{kept_source_[r]} * columns, columns, kept + r * columns);
+    id = kept;
+  }
+  const uint32_t width = columns * c.engram.row_width;
+  float* values = room(table_values_, size_t{rows} * width);
+  op.engram_rows(ops_.queue, {values, w.table, w.scales, id, rows * columns, c.engram.row_width});
+  float* kv = room(key_value_, size_t{rows} * (c.streams + 1) * c.width);
+  ops_.linear(ops_.product(kv, ops_.prepare(values, rows, width, quantised_values_), w.key_value));
+  op.engram_gate(ops_.queue, {streams_.x(), kv, w.gain.data(), current_->is_image(), rows,
+                              c.streams, c.width, static_cast<float>(c.norm_epsilon), ops_.bf16()});
 }
 
-// "Single-pass" hyper-connections: a sublayer reads the streams through the `pre` of the sublayer
-// before it, and writes them through its own `post` and `comb`.
+// What the drafter reads of a target layer: the mean of the streams entering it.
+void v41_graph::tap(uint32_t number) {
+  const v41_config& c = ops_.context.config;
+  const size_t rows = current_->rows, all = c.drafter.target_layers.size() * c.width;
+  room(taps_, rows * all);
+  streams_.mean(room(tap_, rows * c.width));
+  for (size_t r = 0; r < rows; ++r)
+    std::memcpy(taps_.data() + r * all + size_t{number} * c.width, tap_.data() + r * c.width,
+                c.width * sizeof(float));
+}
+
 void v41_graph::block(uint32_t layer, layer_record* record) {
   const v41_config& c = ops_.context.config;
   const layer_weights& w = ops_.context.weights.layers[layer];
-  const size_t rows = pass_.rows, mixes = rows * c.streams;
+  attention(layer, record);
+  const size_t rows = current_->rows;
+  if (rows == 0) return;
+  const auto mix = streams_.mix_product(w.expert_mix);
   float* in = room(in_, rows * c.width);
   float* out = room(out_, rows * c.width);
-  float* next = room(next_pre_, mixes);
-  float* post = room(post_, mixes);
-  float* comb = room(comb_, mixes * c.streams);
+  streams_.read(w.expert_norm, in);
+  experts_.run(w, *current_, in, mix, out, record);
+  streams_.write(w.expert_mix, out);
+  if (record == nullptr) return;
   const auto keep = [](std::vector<float>& to, const float* from, size_t count) {
     to.insert(to.end(), from, from + count);
   };
+  keep(record->expert_in, in, rows * c.width);
+  keep(record->expert_out, out, rows * c.width);
+  keep(record->stream, streams_.x(), rows * c.streams * c.width);
+  keep(record->pre, streams_.pre(), rows * c.streams);
+}
 
-  mix(w.attention_mix, next, post, comb);
-  collapse(pre_.data(), w.attention_norm, in);
-  attention_.run(layer, pass_, in, out, record);
-  expand(out, post, comb);
-  if (record != nullptr) {
-    keep(record->attention_in, in, rows * c.width);
-    keep(record->attention_out, out, rows * c.width);
+void v41_graph::attention(uint32_t layer, layer_record* record) {
+  const v41_config& c = ops_.context.config;
+  const layer_weights& w = ops_.context.weights.layers[layer];
+  float* all_in = room(in_, size_t{current_->rows} * c.width);
+  streams_.read(w.attention_norm, all_in);
+  const graph_pass& all = *current_;
+  const float* in = all_in;
+  if (layer == c.decoder_start()) {
+    trim();
+    if (current_ != &all) {
+      float* kept = room(kept_in_, size_t{current_->rows} * c.width);
+      for (size_t r = 0; r < current_->rows; ++r)
+        std::copy_n(all_in + size_t{kept_source_[r]} * c.width, c.width, kept + r * c.width);
+      in = kept;
+    }
   }
+  const size_t rows = current_->rows;
+  float* out = room(out_, rows * c.width);
+  const bool late = ops_.context.replay == replay_variant::late;
+  attention_.run(layer, {all, late ? all : *current_, *current_, all_in, late ? all_in : in, in},
+                 streams_.mix_product(w.attention_mix), out, record);
+  if (rows == 0) return;
+  streams_.write(w.attention_mix, out);
+  if (record == nullptr) return;
+  record->attention_in.insert(record->attention_in.end(), in, in + rows * c.width);
+  record->attention_out.insert(record->attention_out.end(), out, out + rows * c.width);
+}
 
-  mix(w.expert_mix, pre_.data(), post, comb);
-  collapse(next, w.expert_norm, in);
-  experts_.run(layer, pass_.rows, in, out, record);
-  expand(out, post, comb);
-  if (record != nullptr) {
-    keep(record->expert_in, in, rows * c.width);
-    keep(record->expert_out, out, rows * c.width);
-    keep(record->stream, x_.data(), mixes * c.width);
-    keep(record->pre, pre_.data(), mixes);
+// Decoder replay: from here on only the rows at or behind every sequence's `kept_from`.
+void v41_graph::trim() {
+  const bool everything = std::ranges::all_of(
+      pass_.segments, [](const graph_segment& s) { return s.kept_from <= s.start; });
+  if (everything) return;
+  kept_.segments.clear();
+  kept_.image.clear();
+  kept_source_.clear();
+  for (const graph_segment& s : pass_.segments) {
+    const uint32_t dropped = std::min(std::max(s.kept_from, s.start) - s.start, s.rows());
+    if (dropped == s.rows()) continue;
+    graph_segment rest = s;
+    rest.tokens = s.tokens.subspan(dropped);
+    if (!s.instead.empty()) rest.instead = s.instead.subspan(dropped);
+    rest.start += dropped;
+    rest.first_row = static_cast<uint32_t>(kept_source_.size());
+    kept_.segments.push_back(rest);
+    for (uint32_t i = dropped; i < s.rows(); ++i) kept_source_.push_back(s.first_row + i);
   }
-}
-
-void v41_graph::mix(const hyper_weights& w, float* pre, float* post, float* comb) {
-  const v41_config& c = ops_.context.config;
-  ops_.context.ops.hc_mix(
-      ops_.queue, {pre, post, comb, x_.data(), w.fn.data(), w.base.data(), w.scale.data(),
-                   pass_.rows, c.streams, c.width, c.mix_rounds, static_cast<float>(c.norm_epsilon),
-                   static_cast<float>(c.mix_epsilon)});
-}
-
-void v41_graph::collapse(const float* pre, const std::vector<float>& gain, float* out) {
-  const v41_config& c = ops_.context.config;
-  ops_.context.ops.hc_collapse(ops_.queue, {out, x_.data(), pre, pass_.rows, c.streams, c.width});
-  ops_.norm(out, gain, pass_.rows);
-}
-
-void v41_graph::expand(const float* y, const float* post, const float* comb) {
-  const v41_config& c = ops_.context.config;
-  ops_.context.ops.hc_expand(ops_.queue,
-                             {x_.data(), y, post, comb, pass_.rows, c.streams, c.width});
+  if (!pass_.image.empty())
+    for (const uint32_t row : kept_source_) kept_.image.push_back(pass_.image[row]);
+  fill(kept_);
+  streams_.keep(kept_source_);
+  current_ = &kept_;
 }
 
 // The sequences now stand behind the rows of this pass.
 void v41_graph::commit() {
   for (const graph_segment& s : pass_.segments) {
+    s.target->computed = s.end();
+    if (engram_ == nullptr) continue;
     auto& back = s.target->look_back;
-    const size_t recent = back.size() + 1;
-    const size_t last = size_t{s.first_row} + s.rows() - 1;
-    if (engram_ != nullptr)
-      std::copy_n(recent_.begin() + static_cast<std::ptrdiff_t>(last * recent), back.size(),
-                  back.begin());
-    s.target->computed += s.rows();
+    const size_t fresh = std::min<size_t>(s.rows(), back.size());
+    std::copy_backward(back.begin(), back.end() - static_cast<std::ptrdiff_t>(fresh), back.end());
+    for (size_t k = 0; k < fresh; ++k) back[k] = compressed(s.tokens[s.tokens.size() - 1 - k]);
   }
 }
 
@@ -148,12 +226,9 @@ void v41_graph::logits(std::span<const uint32_t> rows, float* out) {
   const v41_config& c = ops_.context.config;
   const auto count = static_cast<uint32_t>(rows.size());
   float* hidden = room(final_, size_t{count} * c.width);
-  for (size_t i = 0; i < rows.size(); ++i)
-    ops_.context.ops.hc_collapse(
-        ops_.queue, {hidden + i * c.width, x_.data() + size_t{rows[i]} * c.streams * c.width,
-                     pre_.data() + size_t{rows[i]} * c.streams, 1, c.streams, c.width});
+  streams_.collapse(rows, hidden);
   ops_.norm(hidden, ops_.context.weights.norm, count);
-  ops_.linear(out, hidden, ops_.context.weights.head, count);
+  ops_.linear(graph_ops::exact_product(out, hidden, ops_.context.weights.head, count));
 }
 
 }  // namespace deepinfer::model

@@ -4,12 +4,23 @@
 #include "runtime/model/graph_pass.hpp"
 #include "runtime/model/v41_attention.hpp"
 #include "runtime/model/v41_experts.hpp"
+#include "runtime/model/v41_streams.hpp"
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace deepinfer::model {
+
+/// What a run keeps besides the sequences' state.
+struct run_options {
+  std::span<layer_record> records = {};  ///< empty, or one per layer
+  std::span<const layer_record> teacher =
+      {};                    ///< empty, or one per layer: every layer but the first
+                             ///< starts from the streams recorded behind the last one
+  uint32_t teacher_row = 0;  ///< of the pass's first row
+  bool taps = false;         ///< keep what the drafter needs
+};
 
 /// The forward pass of the backbone over the rows of one pass. Every row's result depends on its
 /// own sequence alone, bit for bit.
@@ -18,33 +29,48 @@ public:
   /// `engram` is null when the configuration has no Engram layers.
   v41_graph(const graph_context& context, const engram_hash* engram);
 
-  /// Runs the segments (each sequence at most once) and advances their sequences. `records` is
-  /// empty or has one entry per layer.
-  void run(std::span<const graph_segment> segments, std::span<layer_record> records);
+  /// Runs the segments (each sequence at most once) and advances their sequences.
+  void run(std::span<const graph_segment> segments, const run_options& options);
 
-  /// Logits of some rows of the last `run`, [rows.size()][vocabulary].
+  /// The rows of the last `run` that reached the end: segments in order, those without kept rows
+  /// missing.
+  [[nodiscard]] const graph_pass& finished() const { return *current_; }
+
+  /// Logits of some of these rows, [rows.size()][vocabulary].
   void logits(std::span<const uint32_t> rows, float* out);
+
+  /// [finished rows][target layers * width], after a run with taps.
+  [[nodiscard]] const std::vector<float>& taps() const { return taps_; }
 
 private:
   void prepare(std::span<const graph_segment> segments);
+  void look_up(std::span<const graph_segment> segments);
+  void fill(graph_pass& pass);
   void engram(uint32_t layer);
+  void tap(uint32_t number);
   void block(uint32_t layer, layer_record* record);
-  void mix(const hyper_weights& w, float* pre, float* post, float* comb);
-  void collapse(const float* pre, const std::vector<float>& gain, float* out);
-  void expand(const float* y, const float* post, const float* comb);
+  void attention(uint32_t layer, layer_record* record);
+  void trim();
   void commit();
+  [[nodiscard]] int64_t compressed(int32_t token) const;
 
   graph_ops ops_;
   const engram_hash* engram_;
   v41_attention attention_;
   v41_experts experts_;
+  v41_streams streams_;
   std::vector<float> plain_frequency_, compressed_frequency_;
-  graph_pass pass_;
+  graph_pass pass_;  ///< all rows
+  graph_pass kept_;  ///< those of the decoder, once trimmed
+  const graph_pass* current_ = &pass_;
+  std::vector<uint32_t> kept_source_;  ///< kept row -> row of `pass_`
   std::vector<int32_t> ids_;
-  std::vector<int64_t> recent_;  ///< [rows][look-back + 1] compressed ids
-  std::vector<int64_t> table_rows_;
-  std::vector<float> table_values_, key_value_;
-  std::vector<float> x_, pre_, next_pre_, post_, comb_, in_, out_, final_;
+  std::vector<const float*> instead_;
+  std::vector<int64_t> recent_;                   ///< [rows][look-back + 1] compressed ids
+  std::vector<std::vector<int64_t>> table_rows_;  ///< per Engram layer, [rows][columns]
+  std::vector<int64_t> kept_table_rows_;
+  std::vector<float> table_values_, quantised_values_, key_value_;
+  std::vector<float> in_, kept_in_, out_, final_, taps_, tap_;
 };
 
 }  // namespace deepinfer::model

@@ -1,14 +1,13 @@
 #include "runtime/model/v41_model.hpp"
 
 #include "proto/types/check.hpp"
+#include "runtime/base/digest.hpp"
 #include "runtime/model/engram_hash.hpp"
 #include "runtime/model/json_fields.hpp"
 #include "runtime/model/layout_fingerprint.hpp"
-#include "runtime/model/sampler.hpp"
-#include "runtime/model/v41_graph.hpp"
+#include "runtime/model/v41_stepper.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,28 +22,37 @@ struct v41_model::internals {
   v41_weights weights;
   std::optional<engram_hash> engram;
   v41_options options;
+  replay_setting replay;
   model_info info;
-  graph_context context{config, weights, ops, options.level};
-  v41_graph graph{context, engram ? &*engram : nullptr};
-  std::vector<float> logits;
+  graph_context context;
+  v41_stepper stepper;
 
   internals(checkpoint f,
             v41_config c,
             const kernels::op_table& o,
             v41_weights w,
             std::optional<engram_hash> e,
-            const v41_options& opt)
+            const v41_options& opt,
+            replay_setting r,
+            model_info i)
       : files(std::move(f)),
         config(std::move(c)),
         ops(o),
         weights(std::move(w)),
         engram(std::move(e)),
-        options(opt) {}
+        options(opt),
+        replay(r),
+        info(std::move(i)),
+        context{config, weights, ops, {}, options.level, options.replay},
+        stepper(context,
+                engram ? &*engram : nullptr,
+                info,
+                {options.pass_rows, replay, options.draft_tokens}) {}
 };
 
 namespace {
 
-constexpr size_t logit_rows = 16;  // logits held at once
+constexpr uint32_t default_kept_beyond_window = 12;
 
 kernels::op_table make_ops(kernel_backend backend) {
   kernels::op_table ops;
@@ -68,13 +76,9 @@ model_info make_info(const checkpoint& files,
                            : std::min(options.context_limit, config.max_positions);
   info.stop_tokens = config.stop_tokens;
   info.layout = layout;
-  info.state_bytes_per_token = state_bytes_per_token(config);
-  info.state_bytes_fixed = state_bytes_fixed(config);
+  info.state_bytes_per_token = state_bytes_per_token(config, options.level);
+  info.state_bytes_fixed = state_bytes_fixed(config, options.level);
   return info;
-}
-
-std::span<const int32_t> tokens_of(const step_item& item, const int32_t& last) {
-  return item.tokens.empty() ? std::span(&last, 1) : item.tokens;
 }
 
 bool in_vocabulary(std::span<const int32_t> tokens, uint32_t vocabulary) {
@@ -82,11 +86,38 @@ bool in_vocabulary(std::span<const int32_t> tokens, uint32_t vocabulary) {
       tokens, [=](int32_t t) { return t >= 0 && static_cast<uint32_t>(t) < vocabulary; });
 }
 
-std::vector<float> all_rows(const row_pages& pages) {
-  std::vector<float> out;
+// The rows of a store as fp32.
+std::vector<float> all_rows(const graph_context& context, const row_pages& pages, uint32_t width) {
+  std::vector<float> out(size_t{pages.size()} * width);
+  kernels::stream queue = context.queue;
   for (uint32_t i = 0; i < pages.size(); ++i)
-    out.insert(out.end(), pages.row(i), pages.row(i) + pages.width());
+    context.ops.unpack_rows(
+        queue, {out.data() + size_t{i} * width, pages.row(i), 1, width, pages.view().format});
   return out;
+}
+
+result<void> check_options(const v41_options& options, const v41_config& config) {
+  if (options.pass_rows <= ring_slack)
+    return failure{error_code::invalid_argument,
+                   "pass_rows must be above " + std::to_string(ring_slack)};
+  if (options.kept_rows.value_or(0) != 0 && *options.kept_rows < config.window)
+    return failure{
+        error_code::invalid_argument,
+        "kept_rows must be 0 (all) or at least the window, " + std::to_string(config.window)};
+  if (options.draft_tokens >= ring_slack)
+    return failure{error_code::invalid_argument,
+                   "at most " + std::to_string(ring_slack - 1) + " tokens can be drafted"};
+  return {};
+}
+
+// Engines exchange state when these agree; another replay makes other rows of the same tokens.
+uint64_t layout_of(uint64_t content, const v41_options& options) {
+  if (!options.kept_rows && options.replay == replay_variant::late) return content;
+  const std::string text =
+      std::to_string(content) + " kept " +
+      (options.kept_rows ? std::to_string(*options.kept_rows) : std::string("default")) +
+      " variant " + std::to_string(static_cast<int>(options.replay));
+  return digest_of(text).lo;
 }
 
 }  // namespace
@@ -96,12 +127,11 @@ v41_model::~v41_model() = default;
 
 result<std::unique_ptr<v41_model>> v41_model::load(const std::filesystem::path& folder,
                                                    const v41_options& options) {
-  if (options.pass_rows == 0)
-    return failure{error_code::invalid_argument, "pass_rows must be above 0"};
   auto files = checkpoint::open(folder);
   if (!files) return files.error();
   auto config = parse_v41_config(files->config_text());
   if (!config) return config.error();
+  if (auto ok = check_options(options, *config); !ok) return ok.error();
   std::optional<engram_hash> engram;
   std::string side_file;
   if (!config->engram.layers.empty()) {
@@ -113,14 +143,18 @@ result<std::unique_ptr<v41_model>> v41_model::load(const std::filesystem::path& 
     engram = *std::move(hash);
   }
   const kernels::op_table ops = make_ops(options.backend);
-  auto weights = load_v41_weights(*files, *config, ops, options.most_weight_bytes);
+  auto weights = load_v41_weights(*files, *config, ops);
   if (!weights) return weights.error();
-  const uint64_t layout = layout_fingerprint(*files, side_file, options.level);
+  if (options.draft_tokens != 0 && !weights->drafter)
+    return failure{error_code::invalid_argument,
+                   files->name() + ": the checkpoint has no drafter; set the draft tokens to 0"};
+  const uint64_t layout = layout_of(layout_fingerprint(*files, side_file, options.level), options);
+  const replay_setting replay{
+      options.kept_rows.value_or(config->window + default_kept_beyond_window)};
   model_info info = make_info(*files, *config, options, layout);
-  auto p = std::make_unique<internals>(*std::move(files), *std::move(config), ops,
-                                       *std::move(weights), std::move(engram), options);
-  p->info = std::move(info);
-  return std::unique_ptr<v41_model>(new v41_model(std::move(p)));
+  return std::unique_ptr<v41_model>(new v41_model(
+      std::make_unique<internals>(*std::move(files), *std::move(config), ops, *std::move(weights),
+                                  std::move(engram), options, replay, std::move(info))));
 }
 
 const model_info& v41_model::info() const {
@@ -131,74 +165,26 @@ const v41_config& v41_model::config() const {
 }
 
 std::unique_ptr<sequence> v41_model::make_sequence() const {
-  return std::make_unique<v41_sequence>(inner_->config);
+  return std::make_unique<v41_sequence>(inner_->config, inner_->options.level);
 }
 
-bool v41_model::acceptable(const step_item& item) const {
-  const int32_t last = item.target->last_sampled();
-  const auto tokens = tokens_of(item, last);
-  return tokens.size() <= inner_->info.context_limit - item.target->computed_tokens() &&
-         in_vocabulary(tokens, inner_->info.vocabulary) &&
-         (!item.sample || validate(item.sampling).has_value());
-}
-
-void v41_model::finish(step_item& item, std::span<const float> logits) const {
-  // A logit that is no number means broken weights or state: no token may come of it.
-  const bool finite = std::ranges::all_of(logits, [](float v) { return std::isfinite(v); });
-  const auto token = finite ? choose_token(logits, item.sampling, item.target->computed_tokens())
-                            : result<int32_t>(failure{});
-  item.failed = !token;
-  if (!token) return;
-  item.sampled = *token;
-  item.target->set_last_sampled(*token);
-}
-
-// Cuts the items into passes of at most `pass_rows` rows. Where the cuts fall changes no bit.
 void v41_model::step(std::span<step_item> items) {
-  std::vector<int32_t> last(items.size());
-  for (size_t i = 0; i < items.size(); ++i) {
-    last[i] = items[i].target->last_sampled();
-    items[i].sampled = -1;
-    items[i].failed = !acceptable(items[i]);
-  }
-  const uint32_t vocabulary = inner_->info.vocabulary;
-  size_t item = 0, done = 0;  // the next token to compute
-  while (item < items.size()) {
-    std::vector<graph_segment> segments;
-    std::vector<uint32_t> rows;
-    std::vector<step_item*> sampling;
-    uint32_t used = 0;
-    for (; item < items.size() && used < inner_->options.pass_rows; ++item, done = 0) {
-      if (items[item].failed) continue;
-      const auto tokens = tokens_of(items[item], last[item]).subspan(done);
-      const size_t count = std::min<size_t>(tokens.size(), inner_->options.pass_rows - used);
-      segments.push_back(
-          {static_cast<v41_sequence*>(items[item].target), tokens.first(count), used});
-      used += static_cast<uint32_t>(count);
-      if (count < tokens.size()) {
-        done += count;
-        break;
-      }
-      if (!items[item].sample) continue;
-      rows.push_back(used - 1);
-      sampling.push_back(&items[item]);
-    }
-    if (segments.empty()) break;
-    inner_->graph.run(segments, {});
-    // In groups, so that the head's weights are read once for several rows.
-    for (size_t first = 0; first < rows.size(); first += logit_rows) {
-      const size_t count = std::min(logit_rows, rows.size() - first);
-      float* logits = room(inner_->logits, count * vocabulary);
-      inner_->graph.logits(std::span(rows).subspan(first, count), logits);
-      for (size_t i = 0; i < count; ++i)
-        finish(*sampling[first + i], std::span(logits + i * vocabulary, vocabulary));
-    }
-  }
+  inner_->stepper.step(items);
 }
 
 std::vector<state_part> v41_model::export_state(const sequence& from) const {
   return export_sequence(static_cast<const v41_sequence&>(from), inner_->config,
                          inner_->info.layout);
+}
+
+// Compressed ids of the last tokens, the latest first.
+std::vector<int64_t> v41_model::look_back(std::span<const int32_t> tokens) const {
+  std::vector<int64_t> ids(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
+  for (size_t i = 0; inner_->engram && i < std::min(ids.size(), tokens.size()); ++i) {
+    const int32_t token = tokens[tokens.size() - 1 - i];
+    if (token != inner_->config.image_token) ids[i] = inner_->engram->compressed(token);
+  }
+  return ids;
 }
 
 result<std::unique_ptr<sequence>> v41_model::import_state(std::span<const state_part> parts,
@@ -207,42 +193,91 @@ result<std::unique_ptr<sequence>> v41_model::import_state(std::span<const state_
     return failure{error_code::invalid_argument, "the sequence is longer than the context limit"};
   if (!in_vocabulary(tokens, inner_->info.vocabulary))
     return failure{error_code::invalid_argument, "a token lies outside the vocabulary"};
-  std::vector<int64_t> look_back(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
-  for (size_t i = 0; inner_->engram && i < std::min(look_back.size(), tokens.size()); ++i)
-    look_back[i] = inner_->engram->compressed(tokens[tokens.size() - 1 - i]);
-  auto imported = import_sequence(parts, inner_->config, inner_->info.layout,
-                                  static_cast<uint32_t>(tokens.size()), look_back);
+  auto imported =
+      import_sequence(parts, {inner_->config, inner_->options.level, inner_->info.layout,
+                              static_cast<uint32_t>(tokens.size()), look_back(tokens)});
   if (!imported) return imported.error();
   return std::unique_ptr<sequence>(*std::move(imported));
+}
+
+result<std::unique_ptr<sequence>> v41_model::restore(const prefix_source& from,
+                                                     restore_mode mode) const {
+  const prefix_hit at{from.hit, static_cast<uint32_t>(from.prompt.size())};
+  if (from.hit >= from.prompt.size() || from.hit % block_tokens != 0)
+    return failure{error_code::invalid_argument,
+                   "a prefix hit must be whole blocks and end before the prompt does"};
+  if (usable_hit(inner_->replay, at, mode) != from.hit)
+    return failure{error_code::invalid_argument,
+                   "a prefix hit with kept rings must end before the rows of decoder replay"};
+  if (mode == restore_mode::ring) return import_state(from.parts, from.prompt.first(from.hit));
+  if (!in_vocabulary(from.prompt, inner_->info.vocabulary))
+    return failure{error_code::invalid_argument, "a token lies outside the vocabulary"};
+  const uint32_t start = restore_start(inner_->config, inner_->replay, at, mode);
+  auto adopted = adopt_blocks(from.parts,
+                              {inner_->config, inner_->options.level, inner_->info.layout, from.hit,
+                               look_back(from.prompt.first(start))},
+                              start);
+  if (!adopted) return adopted.error();
+  return std::unique_ptr<sequence>(*std::move(adopted));
+}
+
+result<draft_proposal> v41_model::draft(sequence& behind, int32_t anchor) {
+  v41_drafter* drafter = inner_->stepper.drafter();
+  if (drafter == nullptr)
+    return failure{error_code::invalid_argument, "the model was loaded without drafts"};
+  if (!in_vocabulary({&anchor, 1}, inner_->info.vocabulary))
+    return failure{error_code::invalid_argument, "a token lies outside the vocabulary"};
+  auto* target = static_cast<v41_sequence*>(&behind);
+  return std::move(drafter->draft({&target, 1}, {&anchor, 1}, v41_drafter::detail::logits).front());
 }
 
 result<forward_result> v41_model::forward(std::span<const int32_t> tokens,
                                           const forward_options& options) {
   const model_info& info = inner_->info;
+  const v41_config& c = inner_->config;
   if (tokens.empty() || tokens.size() > info.context_limit)
     return failure{error_code::invalid_argument,
                    "forward needs 1.." + std::to_string(info.context_limit) + " tokens"};
   if (!in_vocabulary(tokens, info.vocabulary))
     return failure{error_code::invalid_argument,
                    "a token lies outside the vocabulary of " + std::to_string(info.vocabulary)};
+  const bool has_image = std::ranges::find(tokens, c.image_token) != tokens.end();
+  if (has_image && options.images.empty())
+    return failure{error_code::invalid_argument, "token " + std::to_string(c.image_token) +
+                                                     " stands for an image; give its rows"};
+  std::vector<const float*> instead(options.images.empty() ? 0 : tokens.size(), nullptr);
+  for (const image_rows& image : options.images)
+    for (uint32_t i = 0; i < image.count && image.position + i < tokens.size(); ++i)
+      instead[image.position + i] = image.rows + size_t{i} * c.width;
+  const auto count = static_cast<uint32_t>(tokens.size());
   forward_result out;
-  out.rows = static_cast<uint32_t>(tokens.size());
-  out.logits.resize(tokens.size() * info.vocabulary);
-  if (options.per_layer) out.layers.resize(inner_->config.layers);
-  v41_sequence target(inner_->config);
-  const size_t chunk = options.chunk == 0 ? inner_->options.pass_rows
-                                          : std::min(options.chunk, inner_->options.pass_rows);
-  for (size_t first = 0; first < tokens.size(); first += chunk) {
-    const graph_segment segment{
-        &target, tokens.subspan(first).first(std::min(chunk, tokens.size() - first)), 0};
-    std::vector<uint32_t> rows(segment.rows());
-    for (uint32_t i = 0; i < segment.rows(); ++i) rows[i] = i;
-    inner_->graph.run({&segment, 1}, out.layers);
-    inner_->graph.logits(rows, out.logits.data() + first * info.vocabulary);
+  out.first = kept_from(count, {options.kept_rows});
+  if (options.per_layer) out.layers.resize(c.layers);
+  v41_graph& graph = inner_->stepper.graph();
+  v41_sequence target(c, inner_->options.level);
+  const uint32_t pass_rows = inner_->options.pass_rows;
+  const uint32_t chunk = options.chunk == 0 ? pass_rows : std::min(options.chunk, pass_rows);
+  for (uint32_t first = 0; first < count; first += chunk) {
+    graph_segment segment{.target = &target,
+                          .tokens = tokens.subspan(first, std::min(chunk, count - first)),
+                          .start = first,
+                          .kept_from = out.first};
+    if (!instead.empty()) segment.instead = std::span(instead).subspan(first, segment.rows());
+    graph.run({&segment, 1}, {out.layers, options.teacher, first, options.taps});
+    const uint32_t rows = graph.finished().rows;
+    std::vector<uint32_t> every(rows);
+    for (uint32_t i = 0; i < rows; ++i) every[i] = i;
+    out.logits.resize((size_t{out.rows} + rows) * info.vocabulary);
+    graph.logits(every, out.logits.data() + size_t{out.rows} * info.vocabulary);
+    const size_t tap_width = c.drafter.target_layers.size() * c.width;
+    if (options.taps)
+      out.taps.insert(out.taps.end(), graph.taps().begin(),
+                      graph.taps().begin() + static_cast<std::ptrdiff_t>(rows * tap_width));
+    out.rows += rows;
   }
   for (const kv_source_state& source : target.sources) {
-    out.entries.push_back(all_rows(source.entries));
-    out.index_keys.push_back(all_rows(source.index_keys));
+    out.entries.push_back(all_rows(inner_->context, source.entries, c.head_width));
+    out.index_keys.push_back(all_rows(inner_->context, source.index_keys, c.index_width));
   }
   return out;
 }

@@ -2,12 +2,15 @@
 
 #include "proto/types/result.hpp"
 #include "runtime/model/graph_pass.hpp"
+#include "runtime/model/prefix_restore.hpp"
 #include "runtime/model/step_model.hpp"
 #include "runtime/model/v41_config.hpp"
+#include "runtime/model/v41_drafter.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,26 +24,45 @@ enum class kernel_backend : uint8_t {
 struct v41_options {
   numeric_level level = numeric_level::L1;
   uint32_t context_limit = 0;  ///< 0: what the checkpoint allows; more than that is cut to it
-  uint64_t most_weight_bytes = uint64_t{16} << 30;  ///< fp32 copies of the weights
-  uint32_t pass_rows = 256;  ///< rows computed at once; bounds the scratch memory
+  uint32_t pass_rows = 256;    ///< rows computed at once; bounds the scratch memory
   kernel_backend backend = kernel_backend::cpu;
+  /// Decoder replay: how many rows at a prompt's end pass the decoder, at least the window; 0: all.
+  /// Unset: window + 12, which is the published 140.
+  std::optional<uint32_t> kept_rows;
+  replay_variant replay = replay_variant::late;
+  uint32_t draft_tokens = 0;  ///< most drafts verified in a step, up to 5; 0: no drafter
 };
 
 struct forward_result {
+  uint32_t first = 0;  ///< position of the first row below
   uint32_t rows = 0;
-  std::vector<float> logits;                   ///< [rows][vocabulary]
-  std::vector<layer_record> layers;            ///< empty unless asked for
+  std::vector<float> logits;         ///< [rows][vocabulary]
+  std::vector<float> taps;           ///< [rows][target layers * width]; empty unless asked for
+  std::vector<layer_record> layers;  ///< empty unless asked for
   std::vector<std::vector<float>> entries;     ///< per KV source, [.][head width]
   std::vector<std::vector<float>> index_keys;  ///< per KV source, [.][index width]
 };
 
 struct forward_options {
   bool per_layer = false;
-  uint32_t chunk = 0;  ///< tokens per pass; 0: the model's pass_rows
+  bool taps = false;
+  uint32_t chunk = 0;      ///< tokens per pass; 0: the model's pass_rows
+  uint32_t kept_rows = 0;  ///< decoder replay for this run; 0: every row
+  std::span<const image_rows> images;
+  /// Streams and pre behind every layer, for all positions: each layer but the first starts from
+  /// these instead of what the layer before it made. Compares layer by layer. Empty: off.
+  std::span<const layer_record> teacher;
 };
 
-/// A checkpoint of the DeepSeek-V4.1 family, text part, on the CPU. The interface of `step_model`
-/// and what tests and tools need besides. Not thread-safe, as `step_model` says.
+/// What a prefix cache holds of a prompt.
+struct prefix_source {
+  std::span<const state_part> parts;  ///< blocks of the hit; for `ring` everything of an export
+  std::span<const int32_t> prompt;
+  uint32_t hit = 0;  ///< tokens, a multiple of the block size, below the prompt's
+};
+
+/// A checkpoint of the DeepSeek-V4.1 family on the CPU: text model and drafter. The interface of
+/// `step_model` and what tests and tools need besides. Not thread-safe, as `step_model` says.
 class v41_model final : public step_model {
 public:
   /// Fails as `checkpoint::open`, `parse_v41_config`, `load_v41_weights` and `engram_hash::make`
@@ -57,6 +79,16 @@ public:
   [[nodiscard]] result<std::unique_ptr<sequence>> import_state(
       std::span<const state_part> parts, std::span<const int32_t> tokens) const override;
 
+  /// A sequence that stands where the prompt's remaining tokens are to be computed from:
+  /// `computed_tokens()` of them are done, at most `hit`. Positions between are computed again for
+  /// the rings' sake and leave the stored entries as they are. Fails as `import_state` does, and
+  /// when a `ring` restore reaches into what decoder replay computes (`usable_hit`).
+  [[nodiscard]] result<std::unique_ptr<sequence>> restore(const prefix_source& from,
+                                                          restore_mode mode) const;
+
+  /// Proposals of the drafter behind `anchor`; the model must have been loaded with drafts.
+  [[nodiscard]] result<draft_proposal> draft(sequence& behind, int32_t anchor);
+
   /// Logits of every position of a fresh sequence; `invalid_argument` for tokens outside the
   /// vocabulary or too many of them.
   [[nodiscard]] result<forward_result> forward(std::span<const int32_t> tokens,
@@ -65,9 +97,7 @@ public:
 private:
   struct internals;
   explicit v41_model(std::unique_ptr<internals> p);
-
-  [[nodiscard]] bool acceptable(const step_item& item) const;
-  void finish(step_item& item, std::span<const float> logits) const;
+  [[nodiscard]] std::vector<int64_t> look_back(std::span<const int32_t> tokens) const;
 
   std::unique_ptr<internals> inner_;
 };

@@ -1,61 +1,130 @@
 #include "runtime/model/v41_sequence.hpp"
 
+#include "proto/types/check.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 namespace deepinfer::model {
 
-float* row_pages::add() {
-  if (rows_ % page_rows == 0) {
-    pages_.push_back(std::make_unique<float[]>(size_t{page_rows} * width_));
+using kernels::packed_row_bytes;
+using kernels::row_format;
+
+state_formats formats_of(numeric_level level) {
+  if (level == numeric_level::L0) return {row_format::f32, row_format::f32, row_format::f32};
+  return {row_format::fp8_32, row_format::fp4_16, row_format::fp4_32};
+}
+
+uint8_t* row_pages::add() {
+  if (rows_ == pages_.size() * page_rows) {
+    pages_.push_back(std::make_unique<uint8_t[]>(page_rows * row_bytes_));
     view_.push_back(pages_.back().get());
   }
-  float* row = pages_.back().get() + size_t{rows_ % page_rows} * width_;
+  uint8_t* row = pages_[rows_ / page_rows].get() + size_t{rows_ % page_rows} * row_bytes_;
   ++rows_;
   return row;
 }
 
-void window_ring::write(uint32_t position, const float* row) {
+void row_pages::truncate(uint32_t rows) {
+  rows_ = std::min(rows_, rows);
+}
+
+void window_ring::write(uint32_t position, const uint8_t* row) {
   const size_t slot = position % slots();
-  std::memcpy(rows_.data() + slot * width_, row, width_ * sizeof(float));
+  std::memcpy(rows_.data() + slot * row_bytes_, row, row_bytes_);
   tag_[slot] = position;
 }
 
-const float* window_ring::at(uint32_t position) const {
+const uint8_t* window_ring::at(uint32_t position) const {
   const size_t slot = position % slots();
-  return tag_[slot] == int64_t{position} ? rows_.data() + slot * width_ : nullptr;
+  return tag_[slot] == int64_t{position} ? rows_.data() + slot * row_bytes_ : nullptr;
 }
 
-v41_sequence::v41_sequence(const v41_config& config)
-    : rings(config.layers, window_ring(config.head_width, config.window + ring_slack)),
-      look_back(config.engram.longest_ngram - 1, -1) {
+uint32_t window_ring::held_from(uint32_t end, uint32_t most) const {
+  uint32_t first = end;
+  while (first > 0 && end - first < most && at(first - 1) != nullptr) --first;
+  return first;
+}
+
+void window_ring::drop_from(uint32_t end) {
+  for (int64_t& tag : tag_)
+    if (tag >= int64_t{end}) tag = -1;
+}
+
+v41_sequence::v41_sequence(const v41_config& config, numeric_level level)
+    : look_back(config.engram.longest_ngram - 1 + ring_slack, -1), head_width_(config.head_width) {
+  const state_formats formats = formats_of(level);
+  const size_t ring_row = packed_row_bytes(formats.window, config.head_width);
+  const uint32_t slots = config.window + ring_slack;
+  rings.assign(config.layers, window_ring(ring_row, slots));
+  draft_rings.assign(config.drafter.stages, window_ring(ring_row, slots));
   for (const uint32_t layer : config.kv_sources)
-    sources.push_back(
-        {config.ratios[layer], row_pages(config.head_width), row_pages(config.index_width), {}});
+    sources.push_back({config.ratios[layer],
+                       row_pages(formats.entry, config.head_width),
+                       row_pages(formats.index_key, config.index_width),
+                       {}});
 }
 
 uint64_t v41_sequence::state_bytes() const {
   uint64_t sum = look_back.size() * sizeof(int64_t);
   for (const window_ring& ring : rings) sum += ring.bytes();
+  for (const window_ring& ring : draft_rings) sum += ring.bytes();
   for (const kv_source_state& s : sources)
     sum += s.entries.bytes() + s.index_keys.bytes() + s.pending.size() * sizeof(float);
   return sum;
 }
 
-uint64_t state_bytes_per_token(const v41_config& config) {
-  uint64_t sum = 0;
-  for (const uint32_t layer : config.kv_sources) {
-    const uint64_t row = sizeof(float) * (uint64_t{config.head_width} + config.index_width);
-    sum += (row + config.ratios[layer] - 1) / config.ratios[layer];
+void v41_sequence::roll_back(uint32_t tokens) {
+  const uint32_t dropped = computed - tokens;
+  DEEPINFER_CHECK(tokens <= computed && dropped <= ring_slack);
+  if (dropped == 0) return;
+  for (window_ring& ring : rings) ring.drop_from(tokens);
+  for (window_ring& ring : draft_rings) ring.drop_from(tokens);
+  for (kv_source_state& s : sources) {
+    s.entries.truncate(tokens / s.ratio);
+    s.index_keys.truncate(tokens / s.ratio);
+    const size_t rows = size_t{2} * head_width_ * dropped;
+    if (s.ratio > 1) s.pending.resize(s.pending.size() - std::min(s.pending.size(), rows));
   }
-  return sum;
+  look_back.erase(look_back.begin(), look_back.begin() + dropped);
+  look_back.insert(look_back.end(), dropped, -1);
+  computed = tokens;
 }
 
-uint64_t state_bytes_fixed(const v41_config& config) {
-  const uint64_t row = sizeof(float) * uint64_t{config.head_width};
-  uint64_t sum = config.layers * (config.window + ring_slack) * (row + sizeof(int64_t));
-  for (const uint32_t layer : config.kv_sources) sum += 2 * row * (config.ratios[layer] - 1);
-  return sum + (config.engram.longest_ngram - 1) * sizeof(int64_t);
+namespace {
+
+uint64_t entry_bytes(const v41_config& config, numeric_level level) {
+  const state_formats formats = formats_of(level);
+  return packed_row_bytes(formats.entry, config.head_width) +
+         packed_row_bytes(formats.index_key, config.index_width);
+}
+
+}  // namespace
+
+uint64_t state_bytes_per_token(const v41_config& config, numeric_level level) {
+  uint64_t entries = 0;  // per block
+  for (const uint32_t layer : config.kv_sources)
+    entries += (block_tokens + config.ratios[layer] - 1) / config.ratios[layer];
+  return (entries * entry_bytes(config, level) + block_tokens - 1) / block_tokens;
+}
+
+uint64_t state_bytes_fixed(const v41_config& config, numeric_level level) {
+  const uint64_t row = packed_row_bytes(formats_of(level).window, config.head_width);
+  const uint64_t ring = (config.window + ring_slack) * (row + sizeof(int64_t));
+  uint64_t sum = (config.layers + config.drafter.stages) * ring;
+  for (const uint32_t layer : config.kv_sources)
+    if (config.ratios[layer] > 1)
+      sum += 2 * sizeof(float) * config.head_width * (config.ratios[layer] - 1 + ring_slack);
+  return sum + (config.engram.longest_ngram - 1 + ring_slack) * sizeof(int64_t);
+}
+
+uint64_t block_bytes(const v41_config& config, numeric_level level, uint32_t number) {
+  uint64_t entries = 0;
+  for (const uint32_t layer : config.kv_sources) {
+    const uint32_t ratio = config.ratios[layer];
+    entries += (number + 1) * block_tokens / ratio - number * block_tokens / ratio;
+  }
+  return entries * entry_bytes(config, level);
 }
 
 }  // namespace deepinfer::model

@@ -2,6 +2,7 @@
 
 #include "kernels/api/paged.hpp"
 #include "proto/types/result.hpp"
+#include "runtime/model/numeric_level.hpp"
 #include "runtime/model/step_model.hpp"
 #include "runtime/model/v41_config.hpp"
 
@@ -10,58 +11,70 @@
 #include <span>
 #include <vector>
 
-/// What one sequence remembers between steps.
+/// What one sequence remembers between steps: section 8 of the model's specification, in the
+/// packed row formats (fp32 at level L0, which has no cache quantisers).
 namespace deepinfer::model {
 
-/// Tokens of one exported block. A block holds the entries that its tokens complete, so it depends
-/// on the prefix up to its end alone, for every compress ratio.
+/// Tokens of one block. A block holds the entries that its tokens complete, so it depends on the
+/// prefix up to its end alone, for every compress ratio.
 inline constexpr uint32_t block_tokens = 128;
 /// Slots a ring has beyond the window: a verify step may write that many rows and take them back.
 inline constexpr uint32_t ring_slack = 6;
 
-/// fp32 rows that only grow, in pages that never move.
+struct state_formats {
+  kernels::row_format window;
+  kernels::row_format entry;
+  kernels::row_format index_key;
+};
+[[nodiscard]] state_formats formats_of(numeric_level level);
+
+/// Rows of `row_bytes` that only grow and are cut at the end, in pages that never move.
 class row_pages {
 public:
   static constexpr uint32_t page_rows = 128;
 
-  explicit row_pages(uint32_t width) : width_(width) {}
+  row_pages(kernels::row_format format, uint32_t width)
+      : format_(format), row_bytes_(kernels::packed_row_bytes(format, width)) {}
 
   /// A new row behind the last, to be filled by the caller.
-  float* add();
-  [[nodiscard]] const float* row(uint32_t i) const {
-    return view_[i / page_rows] + size_t{i % page_rows} * width_;
+  uint8_t* add();
+  void truncate(uint32_t rows);
+  [[nodiscard]] const uint8_t* row(uint32_t i) const {
+    return view_[i / page_rows] + size_t{i % page_rows} * row_bytes_;
   }
   [[nodiscard]] uint32_t size() const { return rows_; }
-  [[nodiscard]] uint32_t width() const { return width_; }
-  [[nodiscard]] uint64_t bytes() const {
-    return sizeof(float) * page_rows * width_ * pages_.size();
-  }
-  [[nodiscard]] kernels::paged_rows view() const { return {view_.data(), page_rows}; }
+  [[nodiscard]] size_t row_bytes() const { return row_bytes_; }
+  [[nodiscard]] uint64_t bytes() const { return page_rows * row_bytes_ * pages_.size(); }
+  [[nodiscard]] kernels::paged_rows view() const { return {view_.data(), page_rows, format_}; }
 
 private:
-  uint32_t width_;
+  kernels::row_format format_;
+  size_t row_bytes_;
   uint32_t rows_ = 0;
-  std::vector<std::unique_ptr<float[]>> pages_;
-  std::vector<const float*> view_;
+  std::vector<std::unique_ptr<uint8_t[]>> pages_;
+  std::vector<const uint8_t*> view_;
 };
 
 /// Keys of the last positions: position p lies in slot p mod slots, and the tag says which it is.
 class window_ring {
 public:
-  window_ring(uint32_t width, uint32_t slots)
-      : width_(width), rows_(size_t{width} * slots), tag_(slots, -1) {}
+  window_ring(size_t row_bytes, uint32_t slots)
+      : row_bytes_(row_bytes), rows_(row_bytes * slots), tag_(slots, -1) {}
 
-  void write(uint32_t position, const float* row);
+  void write(uint32_t position, const uint8_t* row);
   /// Null when the position is not held (any more).
-  [[nodiscard]] const float* at(uint32_t position) const;
+  [[nodiscard]] const uint8_t* at(uint32_t position) const;
+  /// First of the positions before `end` that are held without a gap, looking back at most `most`.
+  [[nodiscard]] uint32_t held_from(uint32_t end, uint32_t most) const;
+  /// Forgets positions >= `end`.
+  void drop_from(uint32_t end);
   [[nodiscard]] uint32_t slots() const { return static_cast<uint32_t>(tag_.size()); }
-  [[nodiscard]] uint64_t bytes() const {
-    return rows_.size() * sizeof(float) + tag_.size() * sizeof(int64_t);
-  }
+  [[nodiscard]] size_t row_bytes() const { return row_bytes_; }
+  [[nodiscard]] uint64_t bytes() const { return rows_.size() + tag_.size() * sizeof(int64_t); }
 
 private:
-  uint32_t width_;
-  std::vector<float> rows_;
+  size_t row_bytes_;
+  std::vector<uint8_t> rows_;
   std::vector<int64_t> tag_;  ///< position held by the slot; -1: none
 };
 
@@ -70,49 +83,76 @@ struct kv_source_state {
   uint32_t ratio;
   row_pages entries;
   row_pages index_keys;
-  /// (value, gate) of the tokens behind the last complete group, `computed mod ratio` of them.
+  /// (value, gate) rows in fp32 of the latest tokens, the last one that of position computed - 1:
+  /// the open group's, and up to `ring_slack` more so that a roll-back finds its group again.
   std::vector<float> pending;
 };
 
 class v41_sequence final : public sequence {
 public:
-  explicit v41_sequence(const v41_config& config);
+  v41_sequence(const v41_config& config, numeric_level level);
 
   [[nodiscard]] uint32_t computed_tokens() const override { return computed; }
   [[nodiscard]] uint64_t state_bytes() const override;
 
+  /// Forgets the tokens at positions >= `tokens`: at most `ring_slack` of them, of the latest step.
+  void roll_back(uint32_t tokens);
+
   uint32_t computed = 0;
   std::vector<window_ring> rings;        ///< one per layer
   std::vector<kv_source_state> sources;  ///< one per KV source
-  std::vector<int64_t> look_back;        ///< compressed ids, the latest first; -1: before the start
+  std::vector<window_ring> draft_rings;  ///< one per drafter stage: rows of committed positions
+  /// Compressed ids of the latest tokens, the latest first; -1: an image's, or before the start.
+  /// Holds `ring_slack` more than the look-back.
+  std::vector<int64_t> look_back;
+
+private:
+  uint32_t head_width_;
 };
 
-/// Bytes a sequence needs for each token and once, at this layout.
-[[nodiscard]] uint64_t state_bytes_per_token(const v41_config& config);
-[[nodiscard]] uint64_t state_bytes_fixed(const v41_config& config);
+/// Bytes a sequence needs for each token and once, at this layout. For the released configuration
+/// and levels L1 and L2: 890 a token, that is 113,920 per block of 128.
+[[nodiscard]] uint64_t state_bytes_per_token(const v41_config& config, numeric_level level);
+[[nodiscard]] uint64_t state_bytes_fixed(const v41_config& config, numeric_level level);
+/// Bytes of block `number` (they differ only where 128 is no multiple of a ratio).
+[[nodiscard]] uint64_t block_bytes(const v41_config& config, numeric_level level, uint32_t number);
 
 /// Version of the exported bytes below; part of every layout fingerprint.
-inline constexpr uint32_t state_version = 1;
+inline constexpr uint32_t state_version = 2;
 
-/// Parts of an exported sequence of n tokens (fp32, little-endian):
+/// Parts of an exported sequence of n tokens (rows in the formats of the level, little-endian):
 ///   block i     for each KV source: the entries and then the index keys that tokens
 ///               128 i .. 128 i + 127 complete
 ///   block_tail  the same for the tokens behind the last full block; absent when empty
-///   ring 0      for each layer: the rows of the last min(n, window + 6) positions, oldest first;
-///               absent when n = 0
-///   state 0     state_version, tokens, layout, look-back ids, pending rows of each source
+///   ring 0      for each layer: first held position f (u32), then the rows of positions f .. n -
+///   1,
+///               at most window + 6; absent when n = 0
+///   ring 1      the same for each drafter stage; absent when none holds a row
+///   state 0     state_version, tokens, layout, look-back ids, the open group's rows of each source
 [[nodiscard]] std::vector<state_part> export_sequence(const v41_sequence& from,
                                                       const v41_config& config,
                                                       uint64_t layout);
+
+/// What an import must agree with.
+struct import_target {
+  const v41_config& config;
+  numeric_level level;
+  uint64_t layout;
+  uint32_t tokens;
+  const std::vector<int64_t>& look_back;  ///< of those tokens, the latest first
+};
 
 /// The inverse. Refuses parts of another layout, missing, doubled or of the wrong size
 /// (`invalid_argument`), and look-back ids that are not `look_back` (`corrupt`): those belong to
 /// other tokens.
 [[nodiscard]] result<std::unique_ptr<v41_sequence>> import_sequence(
-    std::span<const state_part> parts,
-    const v41_config& config,
-    uint64_t layout,
-    uint32_t tokens,
-    const std::vector<int64_t>& look_back);
+    std::span<const state_part> parts, const import_target& target);
+
+/// A sequence that holds only the entries of the first `hit` tokens (blocks 0 .. hit / 128 - 1),
+/// with everything else empty and `computed` at `start` <= hit: what a prefix hit leaves. The
+/// caller computes positions from `start` on; rows before `hit` write no entries.
+[[nodiscard]] result<std::unique_ptr<v41_sequence>> adopt_blocks(std::span<const state_part> blocks,
+                                                                 const import_target& target,
+                                                                 uint32_t start);
 
 }  // namespace deepinfer::model

@@ -19,42 +19,70 @@ const uint8_t* octets(const tensor_view& tensor) {
   return reinterpret_cast<const uint8_t*>(tensor.bytes.data());
 }
 
+bool has_nan(kernels::weight_format format, const uint8_t* bytes, uint64_t count) {
+  switch (format) {
+    case kernels::weight_format::fp8:
+      return std::any_of(bytes, bytes + count, [](uint8_t b) { return (b & 127) == 127; });
+    case kernels::weight_format::fp4:
+      return false;  // every code is a number
+    case kernels::weight_format::bf16:
+      for (uint64_t i = 0; i + 1 < count; i += 2)
+        if ((bytes[i + 1] & 127) == 127 && bytes[i] >= 128) return true;
+      return false;
+    case kernels::weight_format::f32:
+      for (uint64_t i = 0; i + 3 < count; i += 4)
+        if ((bytes[i + 3] & 127) == 127 && bytes[i + 2] >= 128) return true;
+      return false;
+  }
+  return false;
+}
+
 // Reads tensors one after another; the first failure is kept and makes the rest empty, so that the
 // list of tensors below reads as a list.
 class weight_reader {
 public:
-  weight_reader(const checkpoint& from, const kernels::op_table& ops, uint64_t most_bytes)
-      : from_(from), ops_(ops), most_bytes_(most_bytes) {}
+  weight_reader(const checkpoint& from, const kernels::op_table& ops)
+      : from_(from), ops_(ops), scans_(from.tensor_bytes() <= scanned_weight_bytes) {}
 
   [[nodiscard]] const std::optional<failure>& trouble() const { return trouble_; }
   [[nodiscard]] uint64_t resident_bytes() const { return resident_bytes_; }
+  [[nodiscard]] uint64_t mapped_bytes() const { return mapped_bytes_; }
 
   /// `<name>.weight`, in whatever storage format it has.
-  matrix linear(const std::string& name, shape wanted) {
-    const std::string weight = name + ".weight";
-    const tensor_view* stored = from_.find(weight);
-    if (stored != nullptr && stored->type == tensor_type::f8_e4m3) return fp8(name, wanted);
-    if (stored != nullptr && stored->type == tensor_type::i8) return fp4(name, wanted);
-    return {plain(weight, {wanted.rows, wanted.width}), static_cast<uint32_t>(wanted.rows),
-            static_cast<uint32_t>(wanted.width)};
+  weight_matrix linear(const std::string& name, shape wanted) {
+    const tensor_view* stored = from_.find(name + ".weight");
+    const tensor_type type = stored == nullptr ? tensor_type::bf16 : stored->type;
+    if (type == tensor_type::f8_e4m3)
+      return scaled(name, wanted, kernels::weight_format::fp8,
+                    {(wanted.rows + 31) / 32, (wanted.width + 31) / 32});
+    if (type == tensor_type::i8)
+      return scaled(name, wanted, kernels::weight_format::fp4, {wanted.rows, wanted.width / 32});
+    return plain_matrix(name + ".weight", wanted);
   }
 
-  /// BF16 or F32.
+  /// BF16 or F32, in place.
+  weight_matrix plain_matrix(const std::string& name, shape wanted) {
+    const tensor_view* stored = from_.find(name);
+    const bool is_f32 = stored != nullptr && stored->type == tensor_type::f32;
+    const tensor_view* tensor =
+        need(name, is_f32 ? tensor_type::f32 : tensor_type::bf16, {wanted.rows, wanted.width});
+    if (tensor == nullptr) return {};
+    return view(*tensor, nullptr, wanted,
+                is_f32 ? kernels::weight_format::f32 : kernels::weight_format::bf16);
+  }
+
+  /// BF16 or F32 as an fp32 copy.
   std::vector<float> plain(const std::string& name, std::initializer_list<uint64_t> wanted) {
     const tensor_view* stored = from_.find(name);
     const bool is_f32 = stored != nullptr && stored->type == tensor_type::f32;
     const tensor_view* tensor = need(name, is_f32 ? tensor_type::f32 : tensor_type::bf16, wanted);
     if (tensor == nullptr) return {};
-    std::vector<float> out = room(tensor->bytes.size() / element_bytes(tensor->type));
-    if (out.empty()) return out;
-    if (is_f32) {
-      std::memcpy(out.data(), tensor->bytes.data(), tensor->bytes.size());
-    } else {
-      std::vector<uint16_t> aligned(out.size());  // the file promises no alignment
-      std::memcpy(aligned.data(), tensor->bytes.data(), tensor->bytes.size());
-      ops_.dequant_bf16(queue_, {out.data(), aligned.data(), out.size()});
-    }
-    check_finite(out, name);
+    std::vector<float> out(tensor->bytes.size() / element_bytes(tensor->type));
+    resident_bytes_ += out.size() * sizeof(float);
+    ops_.dequant(queue_, {out.data(),
+                          {octets(*tensor), nullptr, 1, static_cast<uint32_t>(out.size()),
+                           is_f32 ? kernels::weight_format::f32 : kernels::weight_format::bf16}});
+    if (!std::ranges::all_of(out, [](float v) { return std::isfinite(v); })) not_finite(name);
     return out;
   }
 
@@ -68,65 +96,58 @@ public:
     return nullptr;
   }
 
+  [[nodiscard]] bool has(const std::string& name) const { return from_.find(name) != nullptr; }
+
+  void refuse(std::string why) {
+    if (!trouble_)
+      trouble_ = failure{error_code::unsupported, from_.name() + ": " + std::move(why)};
+  }
+
 private:
-  matrix fp8(const std::string& name, shape s) {
-    const tensor_view* codes = need(name + ".weight", tensor_type::f8_e4m3, {s.rows, s.width});
+  weight_matrix scaled(const std::string& name,
+                       shape wanted,
+                       kernels::weight_format format,
+                       shape scale_shape) {
+    const bool is_fp4 = format == kernels::weight_format::fp4;
+    const tensor_view* codes =
+        need(name + ".weight", is_fp4 ? tensor_type::i8 : tensor_type::f8_e4m3,
+             {wanted.rows, is_fp4 ? wanted.width / 2 : wanted.width});
     const tensor_view* scales =
-        need(name + ".scale", tensor_type::f8_e8m0, {(s.rows + 31) / 32, (s.width + 31) / 32});
-    matrix out = empty(s);
-    if (codes == nullptr || scales == nullptr || out.values.empty()) return out;
-    ops_.dequant_fp8(queue_,
-                     {out.values.data(), octets(*codes), octets(*scales), out.rows, out.width});
-    check_finite(out.values, name);
-    return out;
+        need(name + ".scale", tensor_type::f8_e8m0, {scale_shape.rows, scale_shape.width});
+    if (codes == nullptr || scales == nullptr) return {};
+    if (std::ranges::find(scales->bytes, std::byte{255}) != scales->bytes.end())
+      not_finite(name + ".scale");
+    return view(*codes, scales, wanted, format);
   }
 
-  matrix fp4(const std::string& name, shape s) {
-    const tensor_view* codes = need(name + ".weight", tensor_type::i8, {s.rows, s.width / 2});
-    const tensor_view* scales = need(name + ".scale", tensor_type::f8_e8m0, {s.rows, s.width / 32});
-    matrix out = empty(s);
-    if (codes == nullptr || scales == nullptr || out.values.empty()) return out;
-    ops_.dequant_fp4(queue_,
-                     {out.values.data(), octets(*codes), octets(*scales), out.rows, out.width});
-    check_finite(out.values, name);
-    return out;
+  weight_matrix view(const tensor_view& tensor,
+                     const tensor_view* scales,
+                     shape s,
+                     kernels::weight_format format) {
+    mapped_bytes_ += tensor.bytes.size() + (scales == nullptr ? 0 : scales->bytes.size());
+    if (scans_ && has_nan(format, octets(tensor), tensor.bytes.size())) not_finite(tensor.name);
+    return {octets(tensor), scales == nullptr ? nullptr : octets(*scales),
+            static_cast<uint32_t>(s.rows), static_cast<uint32_t>(s.width), format};
   }
 
-  matrix empty(shape s) {
-    return {room(s.rows * s.width), static_cast<uint32_t>(s.rows), static_cast<uint32_t>(s.width)};
-  }
-
-  // Memory for `count` floats, or nothing over the limit.
-  std::vector<float> room(uint64_t count) {
-    if (trouble_) return {};
-    if (count * sizeof(float) > most_bytes_ - resident_bytes_) {
-      trouble_ = failure{error_code::too_large,
-                         from_.name() + ": the weights need more than " +
-                             std::to_string(most_bytes_ >> 20) +
-                             " MiB as fp32; raise the weight limit or use a smaller model"};
-      return {};
-    }
-    resident_bytes_ += count * sizeof(float);
-    return std::vector<float>(count);
-  }
-
-  void check_finite(const std::vector<float>& values, const std::string& name) {
-    if (trouble_ || std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) return;
-    trouble_ = failure{error_code::corrupt,
-                       from_.name() + ": '" + name + "' holds a number that is not finite"};
+  void not_finite(const std::string& name) {
+    if (!trouble_)
+      trouble_ = failure{error_code::corrupt,
+                         from_.name() + ": '" + name + "' holds a number that is not finite"};
   }
 
   const checkpoint& from_;
   const kernels::op_table& ops_;
-  uint64_t most_bytes_;
+  bool scans_;
   uint64_t resident_bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;
   std::optional<failure> trouble_;
   kernels::stream queue_;
 };
 
 hyper_weights read_hyper(weight_reader& in, const std::string& prefix, const v41_config& c) {
   const uint64_t mixes = uint64_t{2 + c.streams} * c.streams;
-  return {in.plain(prefix + "_fn", {mixes, uint64_t{c.streams} * c.width}),
+  return {in.plain_matrix(prefix + "_fn", {mixes, uint64_t{c.streams} * c.width}),
           in.plain(prefix + "_base", {mixes}), in.plain(prefix + "_scale", {3})};
 }
 
@@ -140,6 +161,9 @@ attention_weights read_attention(weight_reader& in, const std::string& p, const 
   w.key_value = in.linear(p + "wkv", {c.head_width, c.width});
   w.key_value_norm = in.plain(p + "kv_norm.weight", {c.head_width});
   w.output_down = in.linear(p + "wo_a", {low, all_heads / c.output_groups});
+  // A group's rows must begin at a row of scale tiles.
+  if (w.output_down.format == kernels::weight_format::fp8 && c.output_rank % 32 != 0)
+    in.refuse("o_lora_rank must be a multiple of 32 when wo_a is stored in FP8");
   w.output_up = in.linear(p + "wo_b", {c.width, low});
   w.sink = in.plain(p + "attn_sink", {c.heads});
   return w;
@@ -175,7 +199,7 @@ engram_weights read_engram(weight_reader& in,
                            size_t number) {
   const engram_config& e = c.engram;
   engram_weights w;
-  const uint64_t rows = e.table_rows[number];
+  const uint64_t rows = w.rows = e.table_rows[number];
   if (const auto* table = in.need(p + "embed.weight", tensor_type::f8_e4m3, {rows, e.row_width}))
     w.table = octets(*table);
   if (const auto* s = in.need(p + "embed.scale", tensor_type::f8_e8m0, {rows, e.row_width / 32}))
@@ -188,14 +212,36 @@ engram_weights read_engram(weight_reader& in,
   return w;
 }
 
-layer_weights read_layer(weight_reader& in, const v41_config& c, uint32_t layer) {
-  const std::string p = "layers." + std::to_string(layer) + ".";
+struct expert_counts {
+  uint32_t experts;
+  uint32_t per_token;
+};
+
+// What backbone layers and drafter stages have in common.
+layer_weights read_block(weight_reader& in,
+                         const v41_config& c,
+                         const std::string& p,
+                         expert_counts counts) {
   layer_weights w;
   w.attention_norm = in.plain(p + "attn_norm.weight", {c.width});
   w.expert_norm = in.plain(p + "ffn_norm.weight", {c.width});
   w.attention_mix = read_hyper(in, p + "hc_attn", c);
   w.expert_mix = read_hyper(in, p + "hc_ffn", c);
   w.attention = read_attention(in, p + "attn.", c);
+  w.router = in.linear(p + "ffn.gate", {counts.experts, c.width});
+  w.router_bias = in.plain(p + "ffn.gate.bias", {counts.experts});
+  if (in.has(p + "ffn.gate.bias_vl"))
+    w.router_image_bias = in.plain(p + "ffn.gate.bias_vl", {counts.experts});
+  w.experts_per_token = counts.per_token;
+  for (uint32_t e = 0; e < counts.experts && !in.trouble(); ++e)
+    w.experts.push_back(read_expert(in, p + "ffn.experts." + std::to_string(e), c));
+  w.shared = read_expert(in, p + "ffn.shared_experts", c);
+  return w;
+}
+
+layer_weights read_layer(weight_reader& in, const v41_config& c, uint32_t layer) {
+  const std::string p = "layers." + std::to_string(layer) + ".";
+  layer_weights w = read_block(in, c, p, {c.experts, c.experts_per_token});
   if (std::ranges::binary_search(c.kv_sources, layer))
     w.source = read_source(in, p + "attn.", c, c.ratios[layer]);
   if (std::ranges::binary_search(c.index_sources, layer))
@@ -203,11 +249,24 @@ layer_weights read_layer(weight_reader& in, const v41_config& c, uint32_t layer)
   const auto engram = std::ranges::find(c.engram.layers, layer);
   if (engram != c.engram.layers.end())
     w.engram = read_engram(in, p + "engram.", c, engram - c.engram.layers.begin());
-  w.router = in.linear(p + "ffn.gate", {c.experts, c.width});
-  w.router_bias = in.plain(p + "ffn.gate.bias", {c.experts});
-  for (uint32_t e = 0; e < c.experts && !in.trouble(); ++e)
-    w.experts.push_back(read_expert(in, p + "ffn.experts." + std::to_string(e), c));
-  w.shared = read_expert(in, p + "ffn.shared_experts", c);
+  return w;
+}
+
+drafter_weights read_drafter(weight_reader& in, const v41_config& c) {
+  const drafter_config& d = c.drafter;
+  const std::string last = "mtp." + std::to_string(d.stages - 1) + ".";
+  drafter_weights w;
+  w.main = in.linear("mtp.0.main_proj", {c.width, uint64_t{c.width} * d.target_layers.size()});
+  w.main_norm = in.plain("mtp.0.main_norm.weight", {c.width});
+  for (uint32_t m = 0; m < d.stages && !in.trouble(); ++m)
+    w.stages.push_back(
+        read_block(in, c, "mtp." + std::to_string(m) + ".", {d.experts, d.experts_per_token}));
+  w.norm = in.plain(last + "norm.weight", {c.width});
+  if (const auto* table = in.need(last + "markov_head.embed.weight", tensor_type::bf16,
+                                  {c.vocabulary, d.markov_rank}))
+    w.markov_embedding = octets(*table);
+  w.markov_head = in.linear(last + "markov_head.head", {c.vocabulary, d.markov_rank});
+  w.confidence = in.linear(last + "confidence_head.proj", {1, uint64_t{c.width} + d.markov_rank});
   return w;
 }
 
@@ -227,17 +286,20 @@ void read_embedding(weight_reader& in, const v41_config& c, v41_weights& w) {
 
 result<v41_weights> load_v41_weights(const checkpoint& from,
                                      const v41_config& config,
-                                     const kernels::op_table& ops,
-                                     uint64_t most_bytes) {
-  weight_reader in(from, ops, most_bytes);
+                                     const kernels::op_table& ops) {
+  weight_reader in(from, ops);
   v41_weights w;
   read_embedding(in, config, w);
   w.norm = in.plain("norm.weight", {config.width});
   w.head = in.linear("head", {config.vocabulary, config.width});
   for (uint32_t layer = 0; layer < config.layers && !in.trouble(); ++layer)
     w.layers.push_back(read_layer(in, config, layer));
+  // Exports without the drafter's tensors serve without drafting.
+  if (config.drafter.stages != 0 && in.has("mtp.0.main_proj.weight"))
+    w.drafter = read_drafter(in, config);
   if (in.trouble()) return *in.trouble();
   w.resident_bytes = in.resident_bytes();
+  w.mapped_bytes = in.mapped_bytes();
   return w;
 }
 

@@ -163,18 +163,19 @@ TEST_SUITE("runtime/model") {
     }
   }
 
-  TEST_CASE("weights over the limit are refused before they are read") {
-    v41_options options;
-    options.most_weight_bytes = uint64_t{1} << 20;
-    check_refused(v41_model::load(test::mini_checkpoint("mini8"), options), error_code::too_large,
-                  "1 MiB");
-    options.pass_rows = 0;
-    check_refused(v41_model::load(test::mini_checkpoint("mini8"), options),
-                  error_code::invalid_argument, "pass_rows");
+  TEST_CASE("settings that cannot work are refused with their names") {
+    const auto refused = [](const v41_options& options, const char* word) {
+      check_refused(v41_model::load(test::mini_checkpoint("mini8"), options),
+                    error_code::invalid_argument, word);
+    };
+    refused({.pass_rows = ring_slack, .kept_rows = {}}, "pass_rows");
+    refused({.kept_rows = 15}, "kept_rows");  // below the window
+    refused({.kept_rows = {}, .draft_tokens = 6}, "drafted");
   }
 
   TEST_CASE("the layout fingerprint covers weights, configuration and level") {
-    const uint64_t original = test::load_mini("mini8")->info().layout;
+    const uint64_t original =
+        (*v41_model::load(test::mini_checkpoint("mini8"), {.kept_rows = {}}))->info().layout;
     const auto layout_after = [](const auto& damage) {
       const auto loaded = load_damaged(damage);
       REQUIRE(loaded);
@@ -245,7 +246,7 @@ TEST_SUITE("runtime/model") {
     REQUIRE(text);
     for (const char* part :
          {"\"name\": \"mini8\"", "\"layers\": 8", "\"routed experts\"", "\"engram tables\"",
-          "\"state_bytes_per_token\": 576", "\"layout_L1\""}) {
+          "\"state_bytes_per_token\": 80", "\"layout_L1\""}) {
       CAPTURE(part);
       CHECK(text->find(part) != std::string::npos);
     }

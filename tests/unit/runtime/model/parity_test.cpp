@@ -4,6 +4,7 @@
 #include "runtime/model/safetensors.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "tests/support/source_tree.hpp"
+#include "tests/support/step_items.hpp"
 #include "tests/unit/runtime/model/mini_checkpoint.hpp"
 
 #include <doctest/doctest.h>
@@ -103,7 +104,7 @@ void check_layer(const expected_tensors& want,
 
 std::vector<int32_t> greedy(v41_model& model, std::span<const int32_t> prompt, size_t count) {
   const auto target = model.make_sequence();
-  step_item item{target.get(), prompt, true, {}, -1, false};
+  step_item item = test::sampling(*target, prompt, {});
   std::vector<int32_t> out;
   while (out.size() < count) {
     model.step({&item, 1});

@@ -1,5 +1,6 @@
 #include "runtime/model/v41_model.hpp"
 #include "runtime/model/v41_sequence.hpp"
+#include "tests/support/step_items.hpp"
 #include "tests/unit/runtime/model/mini_checkpoint.hpp"
 
 #include <doctest/doctest.h>
@@ -19,7 +20,7 @@ namespace {
 constexpr uint32_t vocabulary = 160;
 
 bool feed(step_model& model, sequence& target, std::span<const int32_t> tokens) {
-  step_item item{&target, tokens, true, {}, -1, false};
+  step_item item = test::sampling(target, tokens, {});
   model.step({&item, 1});
   return !item.failed;
 }
@@ -36,7 +37,7 @@ bool same_state(const step_model& model, const sequence& a, const sequence& b) {
 std::vector<int32_t> continued(step_model& model, sequence& target, uint32_t count) {
   std::vector<int32_t> out;
   for (uint32_t i = 0; i < count; ++i) {
-    step_item item{&target, {}, true, {.temperature = 1, .seed = 5}, -1, false};
+    step_item item = test::sampling(target, {}, {.temperature = 1, .seed = 5});
     model.step({&item, 1});
     REQUIRE_FALSE(item.failed);
     out.push_back(item.sampled);
@@ -85,20 +86,17 @@ TEST_SUITE("runtime/model") {
       for (uint32_t round = 0; round < count + 8; ++round) {
         items.clear();
         for (uint32_t i = 0; i < std::min(count, round + 1); ++i)
-          items.push_back(
-              {batched[i].get(),
-               i == round ? std::span<const int32_t>(prompts[i]) : std::span<const int32_t>{},
-               true,
-               {.temperature = 1, .seed = 5},
-               -1,
-               false});
+          items.push_back(test::sampling(
+              *batched[i],
+              i == round ? std::span<const int32_t>(prompts[i]) : std::span<const int32_t>{},
+              {.temperature = 1, .seed = 5}));
         model->step(items);
         for (const step_item& item : items) REQUIRE_FALSE(item.failed);
       }
       for (uint32_t i = 0; i < count; ++i) {
         CAPTURE(i);
         const auto fresh = alone_model->make_sequence();
-        step_item item{fresh.get(), prompts[i], true, {.temperature = 1, .seed = 5}, -1, false};
+        step_item item = test::sampling(*fresh, prompts[i], {.temperature = 1, .seed = 5});
         alone_model->step({&item, 1});
         continued(*alone_model, *fresh, count + 8 - i - 1);
         CHECK(fresh->last_sampled() == batched[i]->last_sampled());
@@ -141,7 +139,7 @@ TEST_SUITE("runtime/model") {
     REQUIRE(feed(*model, *target, random_tokens(4, 260, vocabulary)));
     const auto parts = model->export_state(*target);
     REQUIRE(parts.size() == 5);
-    const size_t row = (64 + 32) * sizeof(float);
+    const size_t row = (32 + 4) + (16 + 1);  // packed entry and index key
     CHECK(parts[0].kind == part_kind::block);
     CHECK(parts[0].bytes.size() == (42 + 64 + 128) * row);
     CHECK(parts[1].index == 1);
@@ -149,7 +147,7 @@ TEST_SUITE("runtime/model") {
     CHECK(parts[2].kind == part_kind::block_tail);
     CHECK(parts[2].bytes.size() == (1 + 2 + 4) * row);
     CHECK(parts[3].kind == part_kind::ring);
-    CHECK(parts[3].bytes.size() == 12 * (16 + ring_slack) * 64 * sizeof(float));
+    CHECK(parts[3].bytes.size() == 12 * (4 + (16 + ring_slack) * (64 + 2)));
     CHECK(parts[4].kind == part_kind::state);
     CHECK(parts[4].bytes.size() == 16 + 3 * 8 + 2 * 2 * 64 * sizeof(float));
   }
@@ -220,9 +218,8 @@ TEST_SUITE("runtime/model") {
     const auto prompt = random_tokens(9, 39, vocabulary);
     REQUIRE(feed(*model, *full, prompt));
     const std::vector<int32_t> two{1, 2}, outside{3, 160}, negative{-1};
-    std::vector<step_item> items{{good.get(), prompt, true, {}, -1, false},
-                                 {full.get(), two, true, {}, -1, false},
-                                 {fresh.get(), {}, true, {}, -1, false}};
+    std::vector<step_item> items{test::sampling(*good, prompt, {}), test::sampling(*full, two, {}),
+                                 test::sampling(*fresh, {}, {})};
     model->step(items);
     CHECK_FALSE(items[0].failed);
     CHECK(items[0].sampled == full->last_sampled());
@@ -230,7 +227,7 @@ TEST_SUITE("runtime/model") {
     CHECK(items[2].failed);  // nothing sampled yet
     CHECK(full->computed_tokens() == 39);
     for (const auto& tokens : {outside, negative}) CHECK_FALSE(feed(*model, *fresh, tokens));
-    step_item bad{fresh.get(), two, true, {.temperature = -1}, -1, false};
+    step_item bad = test::sampling(*fresh, two, {.temperature = -1});
     model->step({&bad, 1});
     CHECK(bad.failed);
     CHECK(fresh->computed_tokens() == 0);
@@ -245,15 +242,15 @@ TEST_SUITE("runtime/model") {
     REQUIRE(feed(*model, *target, tokens));
     REQUIRE(feed(*model, *other, tokens));
     auto parts = model->export_state(*target);
-    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const size_t ring = 4 + 20 * (64 + 2);  // first position, then 20 rows of codes and scales
     for (state_part& part : parts)
       if (part.kind == part_kind::ring)
-        for (size_t i = 0; i + 4 <= part.bytes.size(); i += 4)
-          std::memcpy(part.bytes.data() + i, &nan, sizeof nan);
+        for (size_t i = 0; i < part.bytes.size(); ++i)
+          if (i % ring >= 4) part.bytes[i] = std::byte{0xFF};
     auto broken = model->import_state(parts, tokens);
     REQUIRE(broken);
-    std::vector<step_item> items{{broken->get(), tokens, true, {}, -1, false},
-                                 {other.get(), tokens, true, {}, -1, false}};
+    const auto few = std::span(tokens).first(5);  // whose windows reach into the ring
+    std::vector<step_item> items{test::sampling(**broken, few), test::sampling(*other, few)};
     model->step(items);
     CHECK(items[0].failed);
     CHECK(items[0].sampled == -1);

@@ -1,6 +1,7 @@
 #include "runtime/model/json_fields.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "tests/support/source_tree.hpp"
+#include "tests/support/step_items.hpp"
 
 #include <doctest/doctest.h>
 
@@ -84,7 +85,7 @@ TEST_SUITE("runtime/model") {
     std::vector<step_item> items;
     for (size_t i = 0; i < 4; ++i) {
       sequences.push_back(model->make_sequence());
-      items.push_back({sequences.back().get(), samples[i].prompt, true, {}, -1, false});
+      items.push_back(test::sampling(*sequences.back(), samples[i].prompt));
     }
     for (size_t t = 0; t < 12; ++t) {
       model->step(items);
@@ -102,7 +103,7 @@ TEST_SUITE("runtime/model") {
     CHECK(info.vocabulary == 4096);
     CHECK(info.context_limit == 8192);
     CHECK(info.stop_tokens == std::vector<int32_t>{1});
-    CHECK(info.state_bytes_per_token == (64 + 32) * 4 / 2 + (64 + 32) * 4);
+    CHECK(info.state_bytes_per_token == (36 + 17) / 2.0 + (36 + 17) + 0.5);  // packed, rounded up
     CHECK(info.layout != load_tiny(numeric_level::L0)->info().layout);
     CHECK(info.layout == load_tiny(numeric_level::L1)->info().layout);
   }

@@ -1,6 +1,7 @@
 #include "runtime/model/toy_model.hpp"
 
 #include "tests/support/rng.hpp"
+#include "tests/support/step_items.hpp"
 
 #include <doctest/doctest.h>
 
@@ -19,7 +20,7 @@ std::vector<int32_t> random_tokens(test::rng& random, uint32_t count, uint32_t v
 }
 
 void feed(step_model& model, sequence& target, std::span<const int32_t> tokens) {
-  step_item item{&target, tokens, true, {}, -1, false};
+  step_item item = test::sampling(target, tokens, {});
   model.step({&item, 1});
   REQUIRE_FALSE(item.failed);
 }
@@ -164,7 +165,7 @@ TEST_SUITE("runtime/model/toy_model") {
     const auto model = *make_toy_model(options);
     const auto target = model->make_sequence();
     const auto fails = [&](std::span<const int32_t> tokens) {
-      step_item item{target.get(), tokens, true, {}, -1, false};
+      step_item item = test::sampling(*target, tokens, {});
       model->step({&item, 1});
       return item.failed;
     };

@@ -1,0 +1,37 @@
+#include "runtime/model/prefix_restore.hpp"
+
+#include "runtime/model/v41_sequence.hpp"
+
+#include <algorithm>
+
+namespace deepinfer::model {
+
+uint32_t restore_start(const v41_config& config,
+                       replay_setting replay,
+                       const prefix_hit& at,
+                       restore_mode mode) {
+  const uint32_t kept = kept_from(at.prompt, replay);
+  uint64_t back = 0, from = at.hit;
+  switch (mode) {
+    case restore_mode::ring:
+      return at.hit;
+    case restore_mode::bounded:
+      back = config.window;
+      break;
+    case restore_mode::exact: {
+      const uint64_t depth = kept == 0 ? config.layers : uint64_t{config.decoder_start()} + 1;
+      back = depth * (config.window - 1);
+      if (kept != 0) from = std::min<uint64_t>(from, kept);
+      break;
+    }
+  }
+  return static_cast<uint32_t>(from - std::min(from, back));
+}
+
+uint32_t usable_hit(replay_setting replay, const prefix_hit& at, restore_mode mode) {
+  const uint32_t kept = kept_from(at.prompt, replay);
+  if (mode != restore_mode::ring || kept == 0 || at.hit <= kept) return at.hit;
+  return kept / block_tokens * block_tokens;
+}
+
+}  // namespace deepinfer::model

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "runtime/model/v41_config.hpp"
+
+#include <cstdint>
+
+/// Where a sequence starts again after a prefix hit (serving-system KV-33..38): the entries of the
+/// first `hit` tokens are there, the window rings may not be.
+namespace deepinfer::model {
+
+enum class restore_mode : uint8_t {
+  ring,     ///< the rings were kept: nothing is computed again; bits of the cold run
+  bounded,  ///< one window of rows is computed again from empty rings: fixed cost, approximate
+  exact,    ///< deep enough that every ring is right: bits of the cold run
+};
+
+/// Decoder replay of a prompt: its last `rows` positions pass the decoder; 0: all do.
+struct replay_setting {
+  uint32_t rows = 0;
+};
+
+/// First position of a prompt of `tokens` that passes the decoder; 0: all.
+[[nodiscard]] constexpr uint32_t kept_from(uint32_t tokens, replay_setting replay) {
+  return replay.rows == 0 || tokens <= replay.rows ? 0 : tokens - replay.rows;
+}
+
+struct prefix_hit {
+  uint32_t hit = 0;     ///< tokens whose entries are there, a multiple of the block size
+  uint32_t prompt = 0;  ///< all tokens of the prompt, > hit
+};
+
+/// The first position to compute again, <= hit. Exact: window rows of layer i need those of layer
+/// i - 1 one window earlier, so the depth is a window for every layer with rings that must be
+/// right: the encoder's and the decoder's first, or all when no replay trims the prompt.
+[[nodiscard]] uint32_t restore_start(const v41_config& config,
+                                     replay_setting replay,
+                                     const prefix_hit& at,
+                                     restore_mode mode);
+
+/// The longest usable part of a hit: with kept rings, tokens that the cold run would send through
+/// the decoder must be computed, so the hit ends before them.
+[[nodiscard]] uint32_t usable_hit(replay_setting replay, const prefix_hit& at, restore_mode mode);
+
+}  // namespace deepinfer::model
