@@ -54,7 +54,8 @@ struct op_table {
 /// Fills every slot with the reference in double: slow, written to be believed.
 void register_ref(op_table& table);
 
-/// Fills every slot with the fp32 host version.
+/// Fills every slot with the fp32 host version for the best instruction set of this machine
+/// (`cpu_device.hpp` has one for each).
 void register_cpu(op_table& table);
 
 }  // namespace deepinfer::kernels

@@ -1,10 +1,14 @@
 #pragma once
 
 #include "kernels/api/table.hpp"
+#include "kernels/cpu/simd.hpp"
 
-/// The fp32 host version. Sums run in eight fixed lanes (`lanes.hpp`), so no result depends on the
-/// batch, on how rows are split or on the instruction set the compiler picks.
-namespace deepinfer::kernels::cpu {
+/// The fp32 host version, once per instruction set. Sums run in sixteen fixed lanes (`vec16.hpp`),
+/// so no result depends on the batch, on how rows are split or on the instruction set.
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
+
+/// Puts what follows into the table.
+void fill(op_table& table);
 
 void linear(stream&, const linear_batch_args& batch);
 void rms_norm(stream&, const rms_norm_args& a);
@@ -30,4 +34,4 @@ void pack_rows(stream&, const pack_rows_args& a);
 void unpack_rows(stream&, const unpack_rows_args& a);
 void dequant(stream&, const dequant_args& a);
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA

@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 
 void rms_norm(stream&, const rms_norm_args& a) {
   for (size_t r = 0; r < a.rows; ++r) {
@@ -75,4 +76,5 @@ void embed(stream&, const embed_args& a) {
   }
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

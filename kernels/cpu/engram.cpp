@@ -7,7 +7,8 @@
 #include <cmath>
 #include <cstddef>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 // sum x y z in the eight lanes.
@@ -56,4 +57,5 @@ void engram_gate(stream&, const engram_gate_args& a) {
   }
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <cstddef>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 // The 20 rounds amplify rounding, and S^2 numbers cost nothing: in double.
@@ -96,4 +97,5 @@ void hc_expand(stream&, const hc_expand_args& a) {
   }
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

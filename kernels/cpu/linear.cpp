@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 // Weight rows decoded at once: they are used for every input row before the next ones.
@@ -32,4 +33,5 @@ void linear(stream& s, const linear_batch_args& batch) {
   for (uint32_t i = 0; i < batch.count; ++i) product(s, batch.items[i], panel);
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

@@ -9,7 +9,8 @@
 #include <cstring>
 #include <limits>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 // What has to be known of a row's logits before one of them can be scored.
@@ -117,4 +118,5 @@ void combine(stream&, const combine_args& a) {
   }
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 struct group_scale {
@@ -135,4 +136,5 @@ void dequant(stream&, const dequant_args& a) {
   }
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

@@ -1,40 +1,50 @@
+#include "kernels/api/cpu_device.hpp"
 #include "kernels/cpu/cpu.hpp"
 
-namespace deepinfer::kernels {
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 stream_status sync_cpu(stream&) {
   return stream_status::ok;
 }
 
+constexpr cpu_isa compiled_for =
+#if defined(DEEPINFER_FOR_AVX512)
+    cpu_isa::avx512;
+#elif defined(DEEPINFER_FOR_AVX2)
+    cpu_isa::avx2;
+#else
+    cpu_isa::portable;
+#endif
+
 }  // namespace
 
-void register_cpu(op_table& table) {
-  table.name = "cpu";
+void fill(op_table& table) {
+  table.name = name_of(compiled_for);
   table.sync = sync_cpu;
-  table.linear = cpu::linear;
-  table.rms_norm = cpu::rms_norm;
-  table.rope_table = cpu::rope_table;
-  table.rope = cpu::rope;
-  table.hc_mix = cpu::hc_mix;
-  table.hc_collapse = cpu::hc_collapse;
-  table.hc_expand = cpu::hc_expand;
-  table.route = cpu::route;
-  table.gather_rows = cpu::gather_rows;
-  table.swiglu = cpu::swiglu;
-  table.combine = cpu::combine;
-  table.pool_groups = cpu::pool_groups;
-  table.index_score = cpu::index_score;
-  table.select_blocks = cpu::select_blocks;
-  table.select_top = cpu::select_top;
-  table.attention = cpu::attention;
-  table.engram_rows = cpu::engram_rows;
-  table.engram_gate = cpu::engram_gate;
-  table.embed = cpu::embed;
-  table.fake_quant = cpu::fake_quant;
-  table.pack_rows = cpu::pack_rows;
-  table.unpack_rows = cpu::unpack_rows;
-  table.dequant = cpu::dequant;
+  table.linear = linear;
+  table.rms_norm = rms_norm;
+  table.rope_table = rope_table;
+  table.rope = rope;
+  table.hc_mix = hc_mix;
+  table.hc_collapse = hc_collapse;
+  table.hc_expand = hc_expand;
+  table.route = route;
+  table.gather_rows = gather_rows;
+  table.swiglu = swiglu;
+  table.combine = combine;
+  table.pool_groups = pool_groups;
+  table.index_score = index_score;
+  table.select_blocks = select_blocks;
+  table.select_top = select_top;
+  table.attention = attention;
+  table.engram_rows = engram_rows;
+  table.engram_gate = engram_gate;
+  table.embed = embed;
+  table.fake_quant = fake_quant;
+  table.pack_rows = pack_rows;
+  table.unpack_rows = unpack_rows;
+  table.dequant = dequant;
 }
 
-}  // namespace deepinfer::kernels
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA

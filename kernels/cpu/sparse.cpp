@@ -8,7 +8,8 @@
 #include <limits>
 #include <vector>
 
-namespace deepinfer::kernels::cpu {
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
@@ -150,4 +151,5 @@ void attention(stream&, const attention_batch_args& batch) {
   for (uint32_t i = 0; i < batch.count; ++i) attend(batch.items[i]);
 }
 
-}  // namespace deepinfer::kernels::cpu
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/api/cpu_device.hpp"
 #include "kernels/api/table.hpp"
 #include "tests/support/rng.hpp"
 
@@ -17,9 +18,11 @@ inline kernels::op_table reference() {
   return table;
 }
 
+/// One per instruction set that this machine can run.
 inline std::vector<kernels::op_table> backends() {
-  std::vector<kernels::op_table> all(1);
-  kernels::register_cpu(all[0]);
+  std::vector<kernels::op_table> all(static_cast<size_t>(kernels::best_cpu_isa()) + 1);
+  for (size_t i = 0; i < all.size(); ++i)
+    kernels::register_cpu(all[i], static_cast<kernels::cpu_isa>(i));
   return all;
 }
 
