@@ -104,37 +104,5 @@ void unpack_rows(stream&, const unpack_rows_args& a) {
   }
 }
 
-void dequant(stream&, const dequant_args& a) {
-  const weight_matrix& w = a.weight;
-  for (size_t r = 0; r < w.rows; ++r) {
-    const uint8_t* row = w.values + r * row_bytes(w);
-    const uint8_t* scales = w.scales + scale_offset(w, r);
-    float* out = a.out + r * w.width;
-    switch (w.format) {
-      case weight_format::f32:
-        std::memcpy(out, row, size_t{w.width} * sizeof *out);
-        break;
-      case weight_format::bf16:
-        for (size_t c = 0; c < w.width; ++c) {
-          uint16_t bits;
-          std::memcpy(&bits, row + 2 * c, sizeof bits);
-          out[c] = bf16_value(bits);
-        }
-        break;
-      case weight_format::fp8:
-        for (size_t c = 0; c < w.width; ++c)
-          out[c] = e4m3_value(row[c]) * ue8m0_value(scales[c / 32]);
-        break;
-      case weight_format::fp4:
-        for (size_t c = 0; c < w.width; c += 2) {
-          const float scale = ue8m0_value(scales[c / 32]);
-          out[c] = e2m1_value(row[c / 2] & 15) * scale;
-          out[c + 1] = e2m1_value(row[c / 2] >> 4) * scale;
-        }
-        break;
-    }
-  }
-}
-
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
 DEEPINFER_SIMD_END
