@@ -4,9 +4,13 @@
 #include "kernels/api/table.hpp"
 #include "tests/support/rng.hpp"
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 /// What every op's test needs: the backends, random inputs, poisoned outputs, a distance.
@@ -24,6 +28,29 @@ inline std::vector<kernels::op_table> backends() {
   for (size_t i = 0; i < all.size(); ++i)
     kernels::register_cpu(all[i], static_cast<kernels::cpu_isa>(i));
   return all;
+}
+
+/// The same bits, NaN included.
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// What `run(table, stream)` gives on every backend; they must agree to the bit.
+template <class Run>
+auto everywhere(const Run& run) {
+  decltype(run(reference(), std::declval<kernels::stream&>())) first;
+  bool is_first = true;
+  for (const kernels::op_table& table : backends()) {
+    kernels::stream queue;
+    auto got = run(table, queue);
+    CAPTURE(table.name);
+    if (!is_first) CHECK(same_bits(got, first));
+    if (is_first) first = std::move(got);
+    is_first = false;
+  }
+  return first;
 }
 
 inline std::vector<float> random_floats(rng& random, size_t count, float spread = 1.0f) {

@@ -1,7 +1,9 @@
 #include "tests/kernel/backend.hpp"
+#include "tests/kernel/packed_store.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -9,27 +11,13 @@
 using namespace deepinfer;
 using namespace deepinfer::kernels;
 using test::distance;
+using test::everywhere;
 using test::poisoned;
 using test::random_floats;
 
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
-
-// A store of `count` random rows cut into pages.
-struct random_pages {
-  std::vector<std::vector<float>> memory;
-  std::vector<const float*> pages;
-  uint32_t page_rows;
-
-  random_pages(test::rng& random, uint32_t count, uint32_t width, uint32_t rows_per_page)
-      : page_rows(rows_per_page) {
-    for (uint32_t first = 0; first < count; first += rows_per_page)
-      memory.push_back(random_floats(random, size_t{rows_per_page} * width));
-    for (const auto& page : memory) pages.push_back(page.data());
-  }
-  [[nodiscard]] paged_rows view() const { return {pages.data(), page_rows}; }
-};
 
 // Scores with many ties, as mini models have them.
 std::vector<float> tied_scores(test::rng& random, size_t count) {
@@ -40,165 +28,148 @@ std::vector<float> tied_scores(test::rng& random, size_t count) {
   return out;
 }
 
+// One sequence's index scores and what they are made of.
+struct scoring {
+  uint32_t rows, heads, width, entries, block_size, blocks, stride;
+  test::packed_store keys;
+  std::vector<float> query, weight;
+  std::vector<uint32_t> visible;
+  std::vector<uint8_t> mask;
+
+  scoring(test::rng& random, uint32_t row_count, uint32_t entry_count, row_format format)
+      : rows(row_count),
+        heads(4 + random.below(9)),
+        width(32 * (1 + random.below(4))),
+        entries(entry_count),
+        block_size(1 + random.below(9)),
+        blocks((entry_count + block_size - 1) / block_size),
+        stride(entry_count + random.below(5)),
+        keys(random, entry_count, width, 16, format),
+        query(random_floats(random, size_t{row_count} * heads * width)),
+        weight(random_floats(random, size_t{row_count} * heads)) {
+    for (uint32_t r = 0; r < rows; ++r) visible.push_back(random.below(entries + 1));
+    visible[rows - 1] = entries;
+    for (uint32_t i = 0; i < rows * blocks; ++i)
+      mask.push_back(static_cast<uint8_t>(random.below(3) == 0 ? 0 : 1));
+  }
+
+  index_score_args args(float* score, const uint8_t* block_mask) const {
+    return {score, query.data(), weight.data(), keys.view(), visible.data(), block_mask, rows,
+            heads, width,        entries,       stride,      blocks,         block_size, 0.3f};
+  }
+  [[nodiscard]] size_t outputs() const { return size_t{rows} * stride; }
+};
+
 }  // namespace
 
 TEST_SUITE("kernels") {
   TEST_CASE("index_score agrees with the reference and masks what is not visible") {
     test::rng random{21};
     stream queue;
-    const uint32_t rows = 5, heads = 4, width = 20, entries = 50, block_size = 8, blocks = 7;
-    const random_pages keys(random, entries, width, 16);
-    const auto query = random_floats(random, rows * heads * width);
-    const auto weight = random_floats(random, rows * heads);
-    const std::vector<uint32_t> visible{0, 1, 17, 49, 50};
-    std::vector<uint8_t> mask(rows * blocks);
-    for (uint8_t& m : mask) m = static_cast<uint8_t>(random.below(2));
-    for (const uint8_t* blocked :
-         {static_cast<const uint8_t*>(nullptr), static_cast<const uint8_t*>(mask.data())}) {
-      auto want = poisoned(rows * entries);
-      index_score_args args{want.data(), query.data(), weight.data(), keys.view(), visible.data(),
-                            blocked,     rows,         heads,         width,       entries,
-                            entries,     blocks,       block_size,    0.3f};
-      test::reference().index_score(queue, args);
-      for (const op_table& table : test::backends()) {
-        auto got = poisoned(want.size());
-        args.score = got.data();
-        table.index_score(queue, args);
-        CHECK(distance(got, want) <= 2e-6);
-        CHECK(got[0] == -inf);
-      }
-    }
+    for (const row_format format : {row_format::fp4_32, row_format::f32})
+      for (const uint32_t rows : {1u, 2u, 5u, 17u})
+        for (const uint32_t entries : {1u, 50u, 130u}) {
+          CAPTURE(rows);
+          CAPTURE(entries);
+          const scoring s(random, rows, entries, format);
+          for (const uint8_t* mask :
+               {static_cast<const uint8_t*>(nullptr), static_cast<const uint8_t*>(s.mask.data())}) {
+            auto want = std::vector<float>(s.outputs(), 5);
+            auto args = s.args(want.data(), mask);
+            test::reference().index_score(queue, {&args, 1});
+            const auto got = everywhere([&](const op_table& table, stream& own) {
+              auto out = std::vector<float>(s.outputs(), 5);  // the gaps stay as they are
+              auto mine = s.args(out.data(), mask);
+              table.index_score(own, {&mine, 1});
+              return out;
+            });
+            CHECK(distance(got, want) <= 3e-6);
+          }
+        }
+  }
+
+  TEST_CASE("a row's index scores have the same bits alone, in any split and beside others") {
+    test::rng random{24};
+    const uint32_t rows = 13;
+    std::vector<scoring> items;
+    for (int i = 0; i < 3; ++i)
+      items.emplace_back(random, rows, 90 + 70 * static_cast<uint32_t>(i), row_format::fp4_32);
+    everywhere([&](const op_table& table, stream& own) {
+      std::vector<std::vector<float>> together;
+      std::vector<index_score_args> batch;
+      for (const scoring& s : items) together.emplace_back(s.outputs(), 0.0f);
+      for (size_t i = 0; i < items.size(); ++i)
+        batch.push_back(items[i].args(together[i].data(), items[i].mask.data()));
+      table.index_score(own, {batch.data(), 3});
+      for (size_t i = 0; i < items.size(); ++i)
+        for (const uint32_t part : {1u, 2u, 5u, rows}) {
+          std::vector<float> split(items[i].outputs(), 0.0f);
+          for (uint32_t r = 0; r < rows; r += part) {
+            auto a = items[i].args(split.data() + size_t{r} * items[i].stride, nullptr);
+            a.block_mask = items[i].mask.data() + size_t{r} * items[i].blocks;
+            a.query += size_t{r} * a.heads * a.width;
+            a.weight += size_t{r} * a.heads;
+            a.visible += r;
+            a.rows = std::min(part, rows - r);
+            table.index_score(own, {&a, 1});
+          }
+          CHECK(split == together[i]);
+        }
+      return together[0];
+    });
   }
 
   TEST_CASE("selection is exact, ties and NaN included") {
     test::rng random{22};
-    stream queue;
     for (int trial = 0; trial < 300; ++trial) {
       CAPTURE(trial);
-      const uint32_t rows = 1 + random.below(3), entries = 1 + random.below(60);
-      const uint32_t keep = 1 + random.below(20), block_size = 1 + random.below(8);
+      // now and then long enough to overflow the candidate buffer again and again
+      const bool is_long = trial % 30 == 0;
+      const uint32_t rows = 1 + random.below(3);
+      const uint32_t entries = 1 + random.below(is_long ? 30000 : 60);
+      const uint32_t keep = 1 + random.below(is_long ? 700 : 20);
+      const uint32_t block_size = 1 + random.below(9);
       const uint32_t blocks = (entries + block_size - 1) / block_size;
-      const auto score = tied_scores(random, rows * entries);
+      auto score = trial % 3 == 0 ? random_floats(random, size_t{rows} * entries)
+                                  : tied_scores(random, size_t{rows} * entries);
+      if (trial % 60 == 0)
+        std::sort(score.begin(), score.end());  // every entry beats the last ones
       std::vector<uint32_t> visible(rows);
       for (uint32_t& v : visible) v = random.below(entries + 1);
-      std::vector<float> scratch_score(blocks);
-      std::vector<uint32_t> scratch(entries + blocks);
-      const auto run = [&](const op_table& table, std::vector<int32_t>& index,
-                           std::vector<uint32_t>& count, std::vector<uint8_t>& mask) {
-        index.assign(rows * keep, -7);
-        count.assign(rows, 99);
-        mask.assign(rows * blocks, 9);
-        table.select_top(queue, {index.data(), count.data(), score.data(), scratch.data(), rows,
-                                 entries, entries, keep});
-        table.select_blocks(
-            queue, {mask.data(), score.data(), visible.data(), scratch_score.data(), scratch.data(),
-                    rows, entries, entries, blocks, block_size, keep});
+      const auto run = [&](const op_table& table, stream& own) {
+        std::vector<int32_t> all(size_t{rows} * keep, -7);
+        std::vector<uint32_t> count(rows, 99);
+        std::vector<uint8_t> mask(size_t{rows} * blocks, 9);
+        table.select_top(own,
+                         {all.data(), count.data(), score.data(), rows, entries, entries, keep});
+        table.select_blocks(own, {mask.data(), score.data(), visible.data(), rows, entries, entries,
+                                  blocks, block_size, keep});
+        all.insert(all.end(), count.begin(), count.end());
+        all.insert(all.end(), mask.begin(), mask.end());
+        return all;
       };
-      std::vector<int32_t> want_index, got_index;
-      std::vector<uint32_t> want_count, got_count;
-      std::vector<uint8_t> want_mask, got_mask;
-      run(test::reference(), want_index, want_count, want_mask);
-      for (const op_table& table : test::backends()) {
-        run(table, got_index, got_count, got_mask);
-        CHECK(got_index == want_index);
-        CHECK(got_count == want_count);
-        CHECK(got_mask == want_mask);
-      }
+      stream queue;
+      CHECK(everywhere(run) == run(test::reference(), queue));
     }
   }
 
   TEST_CASE("zero and minus zero tie, and the lower index wins") {
-    stream queue;
     const std::vector<float> score{-1, -0.0f, 0.0f, -0.0f, 2};
-    for (const op_table& table : test::backends()) {
-      std::vector<int32_t> index(3);
-      std::vector<uint32_t> count(1), scratch(5);
-      table.select_top(queue,
-                       {index.data(), count.data(), score.data(), scratch.data(), 1, 5, 5, 3});
-      CHECK(index == std::vector<int32_t>{1, 2, 4});
-    }
+    CHECK(everywhere([&](const op_table& table, stream& own) {
+            std::vector<int32_t> index(3);
+            std::vector<uint32_t> count(1);
+            table.select_top(own, {index.data(), count.data(), score.data(), 1, 5, 5, 3});
+            return index;
+          }) == std::vector<int32_t>{1, 2, 4});
   }
 
   TEST_CASE("the block of the newest visible entry is always a candidate") {
-    stream queue;
     const std::vector<float> score{5, 4, 3, 2, -9, -inf};
     const std::vector<uint32_t> visible{5};
-    for (const op_table& table : test::backends()) {
-      std::vector<uint8_t> mask(3, 9);
-      std::vector<float> scratch_score(3);
-      std::vector<uint32_t> scratch(3);
-      table.select_blocks(queue, {mask.data(), score.data(), visible.data(), scratch_score.data(),
-                                  scratch.data(), 1, 6, 6, 3, 2, 2});
-      CHECK(mask == std::vector<uint8_t>{1, 0, 1});
-    }
-  }
-
-  TEST_CASE("attention agrees with the reference over windows, selections and empty rows") {
-    test::rng random{23};
-    stream queue;
-    for (const uint32_t width : {8u, 16u, 37u, 64u}) {
-      const uint32_t rows = 4, heads = 3, stored = 70, stride = 33;
-      const random_pages chosen(random, stored, width, 16);
-      const auto window = random_floats(random, 40 * width, 2);
-      const auto query = random_floats(random, rows * heads * width, 2);
-      const auto sink = random_floats(random, heads, 3);
-      const std::vector<uint32_t> first{0, 3, 0, 24}, count{1, 0, 0, 16},
-          selected_count{0, 33, 0, 5};
-      std::vector<int32_t> selected(rows * stride);
-      for (int32_t& s : selected) s = static_cast<int32_t>(random.below(stored));
-      std::vector<float> scratch(heads * 64);
-      auto want = poisoned(rows * heads * width);
-      attention_args args{want.data(),
-                          query.data(),
-                          window.data(),
-                          first.data(),
-                          count.data(),
-                          chosen.view(),
-                          selected.data(),
-                          selected_count.data(),
-                          sink.data(),
-                          scratch.data(),
-                          rows,
-                          heads,
-                          width,
-                          stride,
-                          64,
-                          0.35f};
-      test::reference().attention(queue, args);
-      for (const op_table& table : test::backends()) {
-        auto got = poisoned(want.size());
-        args.out = got.data();
-        table.attention(queue, args);
-        CHECK(distance(got, want) <= 2e-6);
-        CHECK(got[2 * heads * width] == 0);  // no key at all
-      }
-    }
-  }
-
-  TEST_CASE("scores far apart neither overflow nor lose the sink") {
-    stream queue;
-    const std::vector<float> window{100, 0, -100, 0}, query{30, 0}, sink{2990};
-    const std::vector<uint32_t> first{0}, count{2};
-    std::vector<float> scratch(4);
-    for (const op_table& table : test::backends()) {
-      auto out = poisoned(2);
-      table.attention(queue, {out.data(),
-                              query.data(),
-                              window.data(),
-                              first.data(),
-                              count.data(),
-                              {nullptr, 1},
-                              nullptr,
-                              nullptr,
-                              sink.data(),
-                              scratch.data(),
-                              1,
-                              1,
-                              2,
-                              0,
-                              4,
-                              1.0f});
-      CHECK(out[0] == doctest::Approx(100 / (1 + std::exp(-10.0))).epsilon(1e-6));
-    }
+    CHECK(everywhere([&](const op_table& table, stream& own) {
+            std::vector<uint8_t> mask(3, 9);
+            table.select_blocks(own, {mask.data(), score.data(), visible.data(), 1, 6, 6, 3, 2, 2});
+            return mask;
+          }) == std::vector<uint8_t>{1, 0, 1});
   }
 }
