@@ -37,19 +37,23 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// What `run(table, stream)` gives on every backend; they must agree to the bit.
+/// What `run(table, stream)` gives on every backend, with and without threads; all must agree to
+/// the bit.
 template <class Run>
 auto everywhere(const Run& run) {
+  static const kernels::cpu_device_ptr devices[] = {nullptr, kernels::make_cpu_device({2}),
+                                                    kernels::make_cpu_device({3})};
   decltype(run(reference(), std::declval<kernels::stream&>())) first;
   bool is_first = true;
-  for (const kernels::op_table& table : backends()) {
-    kernels::stream queue;
-    auto got = run(table, queue);
-    CAPTURE(table.name);
-    if (!is_first) CHECK(same_bits(got, first));
-    if (is_first) first = std::move(got);
-    is_first = false;
-  }
+  for (const kernels::op_table& table : backends())
+    for (const kernels::cpu_device_ptr& device : devices) {
+      kernels::stream queue = device == nullptr ? kernels::stream{} : stream_of(*device);
+      auto got = run(table, queue);
+      CAPTURE(table.name);
+      if (!is_first) CHECK(same_bits(got, first));
+      if (is_first) first = std::move(got);
+      is_first = false;
+    }
   return first;
 }
 

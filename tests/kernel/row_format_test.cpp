@@ -101,9 +101,12 @@ TEST_SUITE("kernels") {
           const auto again = everywhere([&](const op_table& table, stream& own) {
             return quantised(table, own, fake, width, format);
           });
+          size_t changed = 0, inexact = 0;
           for (size_t i = 0; i < again.size(); ++i)
-            if (!subnormal_scale(in, i, format)) CHECK(again[i] == fake[i]);
-          for (const float v : fake) CHECK(bf16_value(bf16_bits(v)) == v);
+            changed += !subnormal_scale(in, i, format) && again[i] != fake[i];
+          for (const float v : fake) inexact += bf16_value(bf16_bits(v)) != v;
+          CHECK(changed == 0);
+          CHECK(inexact == 0);
         }
   }
 
@@ -118,10 +121,15 @@ TEST_SUITE("kernels") {
           bytes[r * row + i] = static_cast<uint8_t>(i < values ? i : r);
       const auto want = unpacked(test::reference(), queue, bytes, width, format);
       const auto got = everywhere([&](const op_table& table, stream& own) {
-        return unpacked(table, own, bytes, width, format);
+        auto out = unpacked(table, own, bytes, width, format);
+        for (float& v : out)
+          if (std::isnan(v)) v = NAN;  // whose sign and payload nobody promises
+        return out;
       });
+      size_t differing = 0;
       for (size_t i = 0; i < want.size(); ++i)
-        CHECK((got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))));
+        differing += got[i] != want[i] && !(std::isnan(got[i]) && std::isnan(want[i]));
+      CHECK(differing == 0);
     }
   }
 

@@ -1,0 +1,111 @@
+#pragma once
+
+#include "kernels/cpu/vec16.hpp"
+
+/// `shuffle.hpp` says what these mean.
+DEEPINFER_SIMD_BEGIN
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
+
+inline constexpr bool many_registers = false;
+
+DEEPINFER_INLINE void in_register(vec16& x) {
+  asm("" : "+x"(x.a), "+x"(x.b));
+}
+
+namespace shuffling {
+// Fours of two vectors: x in the low part, y in the high one.
+DEEPINFER_INLINE __m256 fours(vec16 x, vec16 y) {
+  const __m256 a = _mm256_add_ps(x.a, x.b), b = _mm256_add_ps(y.a, y.b);
+  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+DEEPINFER_INLINE __m256 pairs(__m256 x, __m256 y) {
+  return _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xEE));
+}
+// Sums of v[0..4) in the low part, of v[4..8) in the high one.
+DEEPINFER_INLINE __m256 eight_sums(const vec16* v) {
+  const __m256 x = pairs(fours(v[0], v[4]), fours(v[1], v[5]));
+  const __m256 y = pairs(fours(v[2], v[6]), fours(v[3], v[7]));
+  return _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x88), _mm256_shuffle_ps(x, y, 0xDD));
+}
+DEEPINFER_INLINE void transpose8(__m256i (&v)[8]) {
+  __m256i a[8], b[8];
+  for (int i = 0; i < 8; i += 2) {
+    a[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
+    a[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int k = 0; k < 2; ++k) {
+      b[i + 2 * k] = _mm256_unpacklo_epi64(a[i + k], a[i + k + 2]);
+      b[i + 2 * k + 1] = _mm256_unpackhi_epi64(a[i + k], a[i + k + 2]);
+    }
+  for (int k = 0; k < 4; ++k) {
+    v[k] = _mm256_permute2x128_si256(b[k], b[4 + k], 0x20);
+    v[4 + k] = _mm256_permute2x128_si256(b[k], b[4 + k], 0x31);
+  }
+}
+
+// For every choice of eight lanes their numbers, in order, one byte each.
+struct lane_lists {
+  uint64_t list[256];
+};
+inline constexpr lane_lists chosen_lanes = [] {
+  lane_lists all{};
+  for (uint32_t mask = 0; mask < 256; ++mask)
+    for (uint64_t lane = 0, at = 0; lane < 8; ++lane)
+      if ((mask >> lane & 1) != 0) all.list[mask] |= lane << (8 * at++);
+  return all;
+}();
+DEEPINFER_INLINE size_t compress8(uint32_t* p, __m256i x, uint32_t mask) {
+  const __m256i lanes =
+      _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(chosen_lanes.list[mask])));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(x, lanes));
+  return static_cast<size_t>(__builtin_popcount(mask));
+}
+}  // namespace shuffling
+
+DEEPINFER_INLINE vec16 sums(const vec16 (&v)[16]) {
+  return {shuffling::eight_sums(v), shuffling::eight_sums(v + 8)};
+}
+
+DEEPINFER_INLINE void transpose(ivec16 (&v)[16]) {
+  __m256i quarter[2][2][8];  // [rows][columns]
+  for (int i = 0; i < 16; ++i) {
+    quarter[i / 8][0][i % 8] = v[i].a;
+    quarter[i / 8][1][i % 8] = v[i].b;
+  }
+  for (auto& half : quarter)
+    for (auto& block : half) shuffling::transpose8(block);
+  for (int i = 0; i < 16; ++i) v[i] = {quarter[0][i / 8][i % 8], quarter[1][i / 8][i % 8]};
+}
+
+DEEPINFER_INLINE void interleave(vec16 even, vec16 odd, vec16& first, vec16& second) {
+  const auto both = [](__m256 x, __m256 y) {
+    const __m256 low = _mm256_unpacklo_ps(x, y), high = _mm256_unpackhi_ps(x, y);
+    return vec16{_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+  };
+  first = both(even.a, odd.a);
+  second = both(even.b, odd.b);
+}
+
+DEEPINFER_INLINE vec16 pick8(vec16 table, ivec16 index) {
+  return {_mm256_permutevar8x32_ps(table.a, index.a), _mm256_permutevar8x32_ps(table.a, index.b)};
+}
+
+DEEPINFER_INLINE void store_bytes(uint8_t* p, ivec16 x) {
+  const __m256i byte = _mm256_set1_epi32(0xFF);
+  const __m256i halves =
+      _mm256_packus_epi32(_mm256_and_si256(x.a, byte), _mm256_and_si256(x.b, byte));
+  const __m256i ordered = _mm256_permute4x64_epi64(halves, 0xD8);
+  const __m128i bytes =
+      _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+  std::memcpy(p, &bytes, sizeof bytes);
+}
+
+DEEPINFER_INLINE size_t compress(uint32_t* p, ivec16 x, mask16 m) {
+  const uint32_t bits = bits_of(m);
+  const size_t low = shuffling::compress8(p, x.a, bits & 0xFF);
+  return low + shuffling::compress8(p + low, x.b, bits >> 8);
+}
+
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
+DEEPINFER_SIMD_END

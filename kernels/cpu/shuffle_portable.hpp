@@ -1,0 +1,44 @@
+#pragma once
+
+#include "kernels/cpu/vec16.hpp"
+
+#include <utility>
+
+/// `shuffle.hpp` says what these mean.
+namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
+
+inline constexpr bool many_registers = false;
+
+inline void in_register(vec16&) {}
+
+inline vec16 sums(const vec16 (&v)[16]) {
+  return lanewise::make<vec16>([&](size_t i) { return sum(v[i]); });
+}
+
+inline void transpose(ivec16 (&v)[16]) {
+  for (size_t i = 0; i < 16; ++i)
+    for (size_t k = 0; k < i; ++k) std::swap(v[i].v[k], v[k].v[i]);
+}
+
+inline void interleave(vec16 even, vec16 odd, vec16& first, vec16& second) {
+  const auto lane = [&](size_t i) { return i % 2 == 0 ? even.v[i / 2] : odd.v[i / 2]; };
+  first = lanewise::make<vec16>(lane);
+  second = lanewise::make<vec16>([&](size_t i) { return lane(16 + i); });
+}
+
+inline vec16 pick8(vec16 table, ivec16 index) {
+  return lanewise::make<vec16>([&](size_t i) { return table.v[index.v[i] & 7]; });
+}
+
+inline void store_bytes(uint8_t* p, ivec16 x) {
+  for (size_t i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(x.v[i]);
+}
+
+inline size_t compress(uint32_t* p, ivec16 x, mask16 m) {
+  size_t count = 0;
+  for (size_t i = 0; i < 16; ++i)
+    if ((m.v >> i & 1) != 0) p[count++] = x.v[i];
+  return count;
+}
+
+}  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
