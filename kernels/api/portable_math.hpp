@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 /// exp and log in double whose bits do not depend on the C library: libm picks other code paths
 /// per instruction set, and a token must be the same on every machine. Only +, -, *, / and exact
@@ -27,6 +28,9 @@ inline constexpr double inverse_factorial[] = {1.0,
                                                1.0 / 39916800,
                                                1.0 / 479001600,
                                                1.0 / 6227020800.0};
+// pi / 2 in four pieces: the first three have 21 bits, so n times them is exact for |n| < 2^32.
+inline constexpr double half_pi[] = {0x1.921fb00000000p+0, 0x1.5110b00000000p-22,
+                                     0x1.1846900000000p-44, 0x1.13198a2e03707p-65};
 }  // namespace portable_detail
 
 /// e^x for x <= 700; 0 below -700.
@@ -70,6 +74,35 @@ inline constexpr double inverse_factorial[] = {1.0,
   if (x >= 0) return 1 / (1 + portable_exp(-x));
   const double e = portable_exp(x);
   return e / (1 + e);
+}
+
+struct sine_cosine {
+  double sine;
+  double cosine;
+};
+
+/// sin x and cos x of a float 0 <= x < 2^32. A float stays further from the multiples of pi / 2
+/// than the pieces above reach, so both are good to 50 bits.
+[[nodiscard]] inline sine_cosine portable_sine_cosine(float x) {
+  using namespace portable_detail;
+  const double n = std::floor(x * (2 / 3.14159265358979323846) + 0.5);
+  const double r = ((x - n * half_pi[0]) - n * half_pi[1] - n * half_pi[2]) - n * half_pi[3];
+  const double r2 = r * r;  // |r| <= pi / 4: r^18 / 18! < 2e-18
+  double sine = 0, cosine = 0;
+  for (int k = 17; k >= 3; k -= 2) sine = (sine + 1.0) * (-r2 / ((k - 1) * k));
+  for (int k = 18; k >= 2; k -= 2) cosine = (cosine + 1.0) * (-r2 / ((k - 1) * k));
+  sine = r + r * sine;
+  cosine = 1.0 + cosine;
+  switch (static_cast<uint64_t>(n) & 3) {
+    case 0:
+      return {sine, cosine};
+    case 1:
+      return {cosine, -sine};
+    case 2:
+      return {-sine, -cosine};
+    default:
+      return {-cosine, sine};
+  }
 }
 
 }  // namespace deepinfer::kernels

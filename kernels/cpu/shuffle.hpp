@@ -7,6 +7,7 @@
 ///   sums(v): lane i = sum(v[i]), by the tree of `sum`
 ///   transpose(v): v[i] lane k <-> v[k] lane i
 ///   interleave(even, odd, first, second): first = even[0] odd[0] even[1] .., second the rest
+///   swap_neighbours(v): lanes 1 0 3 2 5 4 ..
 ///   pick8(table, index): table[index mod 8], lane by lane; eight entries in lanes 0..7
 ///   store_bytes(p, v): the low byte of each lane
 ///   compress(p, v, mask): the chosen lanes, in order; may write 16 words; returns how many count

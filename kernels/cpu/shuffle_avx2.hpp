@@ -87,6 +87,10 @@ DEEPINFER_INLINE void interleave(vec16 even, vec16 odd, vec16& first, vec16& sec
   second = both(even.b, odd.b);
 }
 
+DEEPINFER_INLINE vec16 swap_neighbours(vec16 x) {
+  return {_mm256_permute_ps(x.a, 0xB1), _mm256_permute_ps(x.b, 0xB1)};
+}
+
 DEEPINFER_INLINE vec16 pick8(vec16 table, ivec16 index) {
   return {_mm256_permutevar8x32_ps(table.a, index.a), _mm256_permutevar8x32_ps(table.a, index.b)};
 }

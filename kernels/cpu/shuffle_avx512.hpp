@@ -69,6 +69,10 @@ DEEPINFER_INLINE void interleave(vec16 even, vec16 odd, vec16& first, vec16& sec
   second = {_mm512_permutex2var_ps(even.v, _mm512_add_epi32(low, _mm512_set1_epi32(8)), odd.v)};
 }
 
+DEEPINFER_INLINE vec16 swap_neighbours(vec16 x) {
+  return {_mm512_permute_ps(x.v, 0xB1)};
+}
+
 DEEPINFER_INLINE vec16 pick8(vec16 table, ivec16 index) {
   return {_mm512_permutexvar_ps(_mm512_and_si512(index.v, _mm512_set1_epi32(7)), table.v)};
 }

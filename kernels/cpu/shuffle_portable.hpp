@@ -26,6 +26,10 @@ inline void interleave(vec16 even, vec16 odd, vec16& first, vec16& second) {
   second = lanewise::make<vec16>([&](size_t i) { return lane(16 + i); });
 }
 
+inline vec16 swap_neighbours(vec16 x) {
+  return lanewise::make<vec16>([&](size_t i) { return x.v[i ^ 1]; });
+}
+
 inline vec16 pick8(vec16 table, ivec16 index) {
   return lanewise::make<vec16>([&](size_t i) { return table.v[index.v[i] & 7]; });
 }

@@ -1,4 +1,5 @@
 #include "kernels/api/number_formats.hpp"
+#include "kernels/api/portable_math.hpp"
 #include "tests/kernel/backend.hpp"
 
 #include <doctest/doctest.h>
@@ -89,6 +90,20 @@ TEST_SUITE("kernels") {
         });
         CHECK(distance(back, data) <= 1e-6);
       }
+  }
+
+  TEST_CASE("sine and cosine round to the floats that the library's round to") {
+    test::rng random{8};
+    size_t differing = 0;
+    for (int i = 0; i < 200000; ++i) {
+      // any angle a table may ask for: small ones and those of far positions
+      const auto position = static_cast<float>(random.below(i % 2 == 0 ? 1u << 20 : 1u << 31));
+      const float x = position * static_cast<float>(std::pow(random.real(), 8));
+      const sine_cosine got = portable_sine_cosine(x);
+      differing += static_cast<float>(got.sine) != static_cast<float>(std::sin(double{x}));
+      differing += static_cast<float>(got.cosine) != static_cast<float>(std::cos(double{x}));
+    }
+    CHECK(differing == 0);
   }
 
   TEST_CASE("rope rounds each product and sum by itself, as the released model does") {
