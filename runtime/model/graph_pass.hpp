@@ -26,6 +26,7 @@ struct graph_segment {
   /// [tokens]: rows that replace the embedding of an image's positions; empty: none.
   std::span<const float* const> instead = {};
 
+  [[nodiscard]] bool is_image(size_t i) const { return !instead.empty() && instead[i] != nullptr; }
   [[nodiscard]] uint32_t rows() const { return static_cast<uint32_t>(tokens.size()); }
   [[nodiscard]] uint32_t end() const { return start + rows(); }
   [[nodiscard]] uint32_t position(uint32_t i) const { return start + i; }

@@ -146,9 +146,15 @@ result<void> read_state(std::span<const std::byte> bytes,
   if (in.number<uint64_t>() != target.layout || !same_version)
     return mismatch("it was made by other weights or another layout; compute the prompt again");
   if (!same_length) return mismatch("it does not belong to this number of tokens");
-  for (const int64_t expected : target.look_back)
-    if (in.number<int64_t>() != expected)
+  for (size_t i = 0; i < target.look_back.size(); ++i) {
+    const auto id = in.number<int64_t>();
+    // An image token may also have been chosen by the model; then it is text with an id of its own.
+    const bool may_be_text = i < target.tokens && target.look_back[i] < 0 && id >= 0 &&
+                             id < target.config.engram.compressed_vocabulary;
+    if (id != target.look_back[i] && !may_be_text)
       return failure{error_code::corrupt, "sequence state: it belongs to other tokens"};
+    to.look_back[i] = id;
+  }
   for (kv_source_state& source : to.sources) {
     source.pending.resize(open_floats(source, to.computed, target.config.head_width));
     in.take(source.pending.data(), source.pending.size() * sizeof(float));
@@ -185,10 +191,6 @@ bool read_tail(std::span<const state_part> parts, v41_sequence& to, size_t& used
   return read_block(bytes, to.computed / block_tokens * block_tokens, to.computed, to);
 }
 
-void set_look_back(v41_sequence& to, const std::vector<int64_t>& ids) {
-  std::copy_n(ids.begin(), std::min(ids.size(), to.look_back.size()), to.look_back.begin());
-}
-
 }  // namespace
 
 std::vector<state_part> export_sequence(const v41_sequence& from,
@@ -213,7 +215,6 @@ result<std::unique_ptr<v41_sequence>> import_sequence(std::span<const state_part
                                                       const import_target& target) {
   auto to = std::make_unique<v41_sequence>(target.config, target.level);
   to->computed = target.tokens;
-  set_look_back(*to, target.look_back);
   const state_part* state = find_part(parts, part_kind::state, 0);
   if (state == nullptr) return mismatch("the state part is missing");
   if (auto read = read_state(state->bytes, target, *to); !read) return read.error();
@@ -243,7 +244,7 @@ result<std::unique_ptr<v41_sequence>> adopt_blocks(std::span<const state_part> b
   size_t used = 0;
   if (!read_full_blocks(blocks, target.tokens / block_tokens, *to, used) || used != blocks.size())
     return mismatch("a block of the prefix is missing, too many or of the wrong size");
-  set_look_back(*to, target.look_back);
+  std::ranges::copy(target.look_back, to->look_back.begin());
   to->computed = start;
   return to;
 }

@@ -39,9 +39,9 @@ void v41_graph::run(std::span<const graph_segment> segments, const run_options& 
   commit();
 }
 
-int64_t v41_graph::compressed(int32_t token) const {
-  return token == ops_.context.config.image_token ? engram_hash::no_token
-                                                  : engram_->compressed(token);
+// What Engram knows of a segment's token: an image's positions are dead.
+int64_t v41_graph::compressed(const graph_segment& s, size_t i) const {
+  return s.is_image(i) ? engram_hash::no_token : engram_->compressed(s.tokens[i]);
 }
 
 // Everything that depends on ids and positions alone, then the embedding.
@@ -62,9 +62,8 @@ void v41_graph::prepare(std::span<const graph_segment> segments) {
   }
   fill(pass_);
   pass_.image.clear();
-  const int32_t image_token = ops_.context.config.image_token;
-  if (std::ranges::find(ids_, image_token) != ids_.end())
-    for (const int32_t id : ids_) pass_.image.push_back(id == image_token ? 1 : 0);
+  for (size_t r = 0; images && r < instead_.size(); ++r)
+    pass_.image.push_back(instead_[r] != nullptr ? 1 : 0);
   if (engram_ != nullptr) look_up(segments);
   streams_.start(ids_, images ? instead_.data() : nullptr);
 }
@@ -89,7 +88,7 @@ void v41_graph::look_up(std::span<const graph_segment> segments) {
   for (const graph_segment& s : segments)
     for (uint32_t i = 0; i < s.rows(); ++i)
       for (uint32_t k = 0; k <= look_back; ++k)
-        recent_.push_back(k <= i ? compressed(s.tokens[i - k]) : s.target->look_back[k - i - 1]);
+        recent_.push_back(k <= i ? compressed(s, i - k) : s.target->look_back[k - i - 1]);
   for (uint32_t number = 0; number < table_rows_.size(); ++number) {
     int64_t* id = room(table_rows_[number], pass_.rows * columns);
     for (size_t r = 0; r < pass_.rows; ++r)
@@ -218,7 +217,7 @@ void v41_graph::commit() {
     auto& back = s.target->look_back;
     const size_t fresh = std::min<size_t>(s.rows(), back.size());
     std::copy_backward(back.begin(), back.end() - static_cast<std::ptrdiff_t>(fresh), back.end());
-    for (size_t k = 0; k < fresh; ++k) back[k] = compressed(s.tokens[s.tokens.size() - 1 - k]);
+    for (size_t k = 0; k < fresh; ++k) back[k] = compressed(s, s.tokens.size() - 1 - k);
   }
 }
 

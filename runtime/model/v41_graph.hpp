@@ -52,7 +52,7 @@ private:
   void attention(uint32_t layer, layer_record* record);
   void trim();
   void commit();
-  [[nodiscard]] int64_t compressed(int32_t token) const;
+  [[nodiscard]] int64_t compressed(const graph_segment& s, size_t i) const;
 
   graph_ops ops_;
   const engram_hash* engram_;

@@ -177,7 +177,7 @@ std::vector<state_part> v41_model::export_state(const sequence& from) const {
                          inner_->info.layout);
 }
 
-// Compressed ids of the last tokens, the latest first.
+// Compressed ids of a prompt's last tokens, the latest first; its image tokens stand for images.
 std::vector<int64_t> v41_model::look_back(std::span<const int32_t> tokens) const {
   std::vector<int64_t> ids(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
   for (size_t i = 0; inner_->engram && i < std::min(ids.size(), tokens.size()); ++i) {
@@ -241,10 +241,6 @@ result<forward_result> v41_model::forward(std::span<const int32_t> tokens,
   if (!in_vocabulary(tokens, info.vocabulary))
     return failure{error_code::invalid_argument,
                    "a token lies outside the vocabulary of " + std::to_string(info.vocabulary)};
-  const bool has_image = std::ranges::find(tokens, c.image_token) != tokens.end();
-  if (has_image && options.images.empty())
-    return failure{error_code::invalid_argument, "token " + std::to_string(c.image_token) +
-                                                     " stands for an image; give its rows"};
   std::vector<const float*> instead(options.images.empty() ? 0 : tokens.size(), nullptr);
   for (const image_rows& image : options.images)
     for (uint32_t i = 0; i < image.count && image.position + i < tokens.size(); ++i)

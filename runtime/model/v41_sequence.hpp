@@ -139,7 +139,7 @@ struct import_target {
   numeric_level level;
   uint64_t layout;
   uint32_t tokens;
-  const std::vector<int64_t>& look_back;  ///< of those tokens, the latest first
+  const std::vector<int64_t>& look_back;  ///< of those tokens, the latest first; -1: an image token
 };
 
 /// The inverse. Refuses parts of another layout, missing, doubled or of the wrong size

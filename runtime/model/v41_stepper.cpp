@@ -39,7 +39,8 @@ bool v41_stepper::acceptable(const step_item& item) const {
          (!item.sample || validate(item.sampling).has_value());
 }
 
-// Image tokens and the rows given for them must cover the same positions.
+// Rows may only stand for image tokens. An image token without a row is text: a model may choose
+// one, and decoded tokens always are.
 bool v41_stepper::images_fit(const step_item& item) const {
   const uint32_t start = item.target->computed_tokens();
   const int32_t image_token = ops_.context.config.image_token;
@@ -50,7 +51,7 @@ bool v41_stepper::images_fit(const step_item& item) const {
            position >= item.images[image].position + item.images[image].count)
       ++image;
     const bool covered = image < item.images.size() && position >= item.images[image].position;
-    if (covered != (item.tokens[i] == image_token)) return false;
+    if (covered && item.tokens[i] != image_token) return false;
   }
   return true;
 }
