@@ -15,12 +15,14 @@ struct decode_tables {
   float scale[256];
   float e4m3[256];
   float e2m1[16];
+  int32_t exponent[256];  // what a scale adds to the exponent field of a float
 };
 constexpr decode_tables make_decode_tables() {
   decode_tables t{};
   for (uint32_t i = 0; i < 256; ++i) {
     t.scale[i] = ue8m0_value(static_cast<uint8_t>(i));
     t.e4m3[i] = e4m3_value(static_cast<uint8_t>(i));
+    t.exponent[i] = (static_cast<int32_t>(i) - 127) * (1 << 23);
   }
   for (uint32_t i = 0; i < 16; ++i) t.e2m1[i] = e2m1_value(static_cast<uint8_t>(i));
   return t;
@@ -77,8 +79,8 @@ DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 
 /// The first `columns` < 64 of a block; nothing behind them is read, the others become zero.
-template <weight_format Format>
-DEEPINFER_INLINE void decode_tail(const decoder<Format>& decode,
+template <weight_format Format, class Decoder>
+DEEPINFER_INLINE void decode_tail(const Decoder& decode,
                                   const uint8_t* values,
                                   const uint8_t* scales,
                                   size_t columns,

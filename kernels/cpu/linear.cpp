@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu.hpp"
 #include "kernels/cpu/decode.hpp"
 #include "kernels/cpu/linear_plan.hpp"
+#include "kernels/cpu/linear_stream.hpp"
 #include "kernels/cpu/linear_tile.hpp"
 #include "kernels/cpu/parallel.hpp"
 
@@ -10,6 +11,8 @@
 DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
+
+constexpr size_t line_bytes = 64;
 
 struct weight_row {
   const uint8_t* values;
@@ -29,137 +32,234 @@ DEEPINFER_INLINE const uint8_t* scales_at(const weight_row& row, size_t column) 
 }
 
 // Adds the bias, rounds and stores `count` sums of row `r` from output `o` on.
-DEEPINFER_INLINE void finish(const linear_args& a, size_t r, size_t o, const float* sums) {
-  const size_t count = std::min<size_t>(tile_outputs, a.weight.rows - o);
+DEEPINFER_INLINE void finish(
+    const linear_args& a, size_t r, size_t o, const float* sums, size_t count) {
   float* out = a.out + r * a.out_stride + o;
+  if (a.bias == nullptr && a.round == rounding::none && count == tile_outputs) {
+    std::memcpy(out, sums, tile_outputs * sizeof *out);
+    return;
+  }
   for (size_t n = 0; n < count; ++n) {
     const float sum = a.bias == nullptr ? sums[n] : sums[n] + a.bias[o + n];
     out[n] = rounded(sum, a.round);
   }
 }
 
-// One or two input rows: weights go from memory through registers into the sums.
+// Input rows as [block of 64 columns][row][64], arranged for the decoder, zeros behind the last.
 template <weight_format Format, size_t Rows>
-void stream_outputs(const linear_args& a, const linear_unit& unit) {
-  constexpr size_t outputs = tile_outputs;
-  const decoder<Format> decode;
-  const size_t width = a.weight.width, whole = width / block_columns * block_columns;
-  const float* x = a.in + unit.first_row * a.in_stride;
-  const size_t ahead = outputs * row_bytes(a.weight);
-  for (size_t o = unit.first_output; o < unit.last_output; o += outputs) {
-    weight_row row[outputs];
-    for (size_t n = 0; n < outputs; ++n) row[n] = row_of(a.weight, o + n);
-    vec16 total[outputs][Rows];
-    for (size_t n = 0; n < outputs; ++n)
-      for (size_t m = 0; m < Rows; ++m) total[n][m] = all(0.0f);
-    for (size_t k = 0; k < whole; k += block_columns) {
-#pragma GCC unroll 4
-      for (size_t n = 0; n < outputs; ++n) {
-        vec16 w[4];
-        const uint8_t* codes = row[n].values + code_bytes(Format, k);
-        __builtin_prefetch(codes + ahead);  // the same place four rows on
-        decode.block(codes, scales_at<Format>(row[n], k), w);
-#pragma GCC unroll 4
-        for (size_t t = 0; t < 4; ++t)
-#pragma GCC unroll 4
-          for (size_t m = 0; m < Rows; ++m)
-            total[n][m] = fma(w[t], load(x + m * a.in_stride + k + 16 * t), total[n][m]);
-      }
-    }
-    if (whole < width)
-      for (size_t n = 0; n < outputs; ++n) {
-        vec16 w[4];
-        decode_tail(decode, row[n].values + code_bytes(Format, whole),
-                    scales_at<Format>(row[n], whole), width - whole, w);
-        for (size_t t = 0; t < 4 && whole + 16 * t < width; ++t)
-          for (size_t m = 0; m < Rows; ++m)
-            total[n][m] =
-                fma(w[t], load_first(x + m * a.in_stride + whole + 16 * t, width - whole - 16 * t),
-                    total[n][m]);
-      }
+void arrange_inputs(const linear_args& a, size_t first_row, float* out) {
+  using order = stream_decoder<Format>;
+  const size_t width = a.weight.width;
+  for (size_t k = 0; k < width; k += block_columns)
     for (size_t m = 0; m < Rows; ++m) {
-      float sums[outputs];
-      for (size_t n = 0; n < outputs; ++n) sums[n] = sum(total[n][m]);
-      finish(a, unit.first_row + m, o, sums);
+      const float* x = a.in + (first_row + m) * a.in_stride + k;
+      for (size_t t = 0; t < 4; ++t, out += lane_count) {
+        const size_t at = k + t * lane_count;
+        const size_t left = at < width ? width - at : 0;
+        store(out, order::arrange(left >= lane_count ? load(x + t * lane_count)
+                                  : left > 0         ? load_first(x + t * lane_count, left)
+                                                     : all(0.0f)));
+      }
+    }
+}
+
+// Four weight rows, `rows_apart` from each other, times all input rows.
+template <weight_format Format, size_t Rows, class Decoder>
+DEEPINFER_INLINE void stream_tile(const Decoder& decode,
+                                  const weight_row (&row)[tile_outputs],
+                                  const float* x,
+                                  size_t width,
+                                  vec16 (&total)[Rows][tile_outputs]) {
+  constexpr size_t outputs = tile_outputs;
+  constexpr size_t ahead = 512;  // bytes: the latency of memory at full speed
+  const size_t whole = width / block_columns * block_columns;
+  for (size_t m = 0; m < Rows; ++m)
+    for (size_t n = 0; n < outputs; ++n) total[m][n] = all(0.0f);
+  for (size_t k = 0; k < whole; k += block_columns, x += Rows * block_columns) {
+#pragma GCC unroll 4
+    for (size_t n = 0; n < outputs; ++n) {
+      vec16 w[4];
+      const uint8_t* codes = row[n].values + code_bytes(Format, k);
+      for (size_t b = 0; b < code_bytes(Format, block_columns); b += line_bytes)
+        __builtin_prefetch(codes + ahead + b);
+      decode.block(codes, scales_at<Format>(row[n], k), w);
+#pragma GCC unroll 4
+      for (size_t t = 0; t < 4; ++t)
+#pragma GCC unroll 4
+        for (size_t m = 0; m < Rows; ++m)
+          total[m][n] = fma(w[t], load(x + m * block_columns + t * lane_count), total[m][n]);
+    }
+  }
+  if (whole == width) return;
+  for (size_t n = 0; n < outputs; ++n) {
+    vec16 w[4];
+    decode_tail<Format>(decode, row[n].values + code_bytes(Format, whole),
+                        scales_at<Format>(row[n], whole), width - whole, w);
+    for (size_t t = 0; t < 4; ++t)
+      for (size_t m = 0; m < Rows; ++m)
+        total[m][n] = fma(w[t], load(x + m * block_columns + t * lane_count), total[m][n]);
+  }
+}
+
+// Weights that the fast decoder does not take, multiplied as the many-row path does it.
+template <weight_format Format, size_t Rows>
+__attribute__((noinline)) void plain_tile(const weight_row (&row)[tile_outputs],
+                                          const float* x,
+                                          size_t width,
+                                          vec16 (&total)[Rows][tile_outputs]) {
+  // `x` is arranged: so must the weights be.
+  struct arranged : decoder<Format> {
+    DEEPINFER_INLINE arranged() {}
+    DEEPINFER_INLINE void block(const uint8_t* values, const uint8_t* scales, vec16 (&w)[4]) const {
+      decoder<Format>::block(values, scales, w);
+      for (vec16& v : w) v = stream_decoder<Format>::arrange(v);
+    }
+  };
+  stream_tile<Format, Rows>(arranged{}, row, x, width, total);
+}
+
+// Few input rows. The four weight rows of a tile begin a quarter of the unit apart, so that each
+// is read on and on: the processor fetches ahead.
+template <weight_format Format, size_t Rows>
+void stream_outputs(const linear_args& a, const linear_unit& unit, float* x) {
+  const stream_decoder<Format> decode;
+  const size_t width = a.weight.width, scale_count = has_scales(Format) ? (width + 31) / 32 : 0;
+  arrange_inputs<Format, Rows>(a, unit.first_row, x);
+  const size_t count = unit.last_output - unit.first_output;
+  const size_t apart = (count + tile_outputs - 1) / tile_outputs;
+  for (size_t i = 0; i < apart; ++i) {
+    weight_row row[tile_outputs];
+    bool takes = true;
+    for (size_t n = 0; n < tile_outputs; ++n) {
+      row[n] = row_of(a.weight, std::min(unit.first_output + n * apart + i, unit.last_output - 1));
+      takes = takes && stream_decoder<Format>::takes(row[n].scales, scale_count);
+    }
+    vec16 total[Rows][tile_outputs];
+    if (takes)
+      stream_tile<Format, Rows>(decode, row, x, width, total);
+    else
+      plain_tile<Format, Rows>(row, x, width, total);
+    for (size_t m = 0; m < Rows; ++m) {
+      float sums[tile_outputs];
+      for (vec16& t : total[m]) t = stream_decoder<Format>::restore(t);
+      sum4(total[m], sums);
+      for (size_t n = 0; n < tile_outputs; ++n) {
+        const size_t o = unit.first_output + n * apart + i;
+        if (o < unit.last_output) finish(a, unit.first_row + m, o, sums + n, 1);
+      }
     }
   }
 }
 
-// Columns [first, first + columns) of one weight row, zeros up to the next multiple of 64.
+// Columns [first, first + columns) of one weight row into its place in the packed tile, zeros up to
+// the next multiple of 64. A row's piece is too short for the processor to foresee the next one:
+// what lies `ahead` bytes on is fetched meanwhile.
 template <weight_format Format>
-void decode_columns(const weight_row& row, size_t first, size_t columns, float* out) {
-  const decoder<Format> decode;
-  const uint8_t* codes = row.values + code_bytes(Format, first);
-  vec16 w[4];
-  size_t k = 0;
-  for (; k + block_columns <= columns; k += block_columns) {
-    decode.block(codes + code_bytes(Format, k), scales_at<Format>(row, first + k), w);
-    for (size_t t = 0; t < 4; ++t) store(out + k + 16 * t, w[t]);
-  }
-  if (k < columns) {
-    decode_tail(decode, codes + code_bytes(Format, k), scales_at<Format>(row, first + k),
-                columns - k, w);
-    for (size_t t = 0; t < 4; ++t) store(out + k + 16 * t, w[t]);
+DEEPINFER_INLINE void decode_columns(const decoder<Format>& decode,
+                                     const weight_row& row,
+                                     size_t first,
+                                     size_t columns,
+                                     size_t ahead,
+                                     float* out) {
+  constexpr size_t step = tile_outputs * lane_count;
+  for (size_t k = 0; k < columns; k += block_columns) {
+    vec16 w[4];
+    const uint8_t* codes = row.values + code_bytes(Format, first + k);
+    const uint8_t* scales = scales_at<Format>(row, first + k);
+    for (size_t b = 0; b < code_bytes(Format, block_columns); b += line_bytes)
+      __builtin_prefetch(codes + ahead + b);
+    if (columns - k >= block_columns)
+      decode.block(codes, scales, w);
+    else
+      decode_tail<Format>(decode, codes, scales, columns - k, w);
+    for (size_t t = 0; t < 4; ++t, out += step) store(out, w[t]);
   }
 }
 
-struct panel_memory {
-  float* weights;  // [group][linear_columns]
-  float* totals;   // [row tiles][output tiles][tile_rows][tile_outputs][16]
-};
+// The columns of a tile's input rows as [step][rows][16], zeros up to the next multiple of 64.
+void pack_inputs(const float* x, size_t stride, size_t rows, size_t columns, float* out) {
+  const size_t steps = (columns + block_columns - 1) / block_columns * (block_columns / lane_count);
+  for (size_t m = 0; m < rows; ++m) {
+    const float* row = x + m * stride;
+    float* at = out + m * lane_count;
+    for (size_t s = 0; s < steps; ++s, at += rows * lane_count) {
+      const size_t k = s * lane_count;
+      __builtin_prefetch(row + 2 * stride + k);
+      store(at, k + lane_count <= columns ? load(row + k)
+                : k < columns             ? load_first(row + k, columns - k)
+                                          : all(0.0f));
+    }
+  }
+}
 
-// All rows of the unit times a group of outputs.
+// A unit of many rows. Column blocks come outermost: a tile of inputs and one of weights lie in L1
+// together, and the sums wait in `totals` for the next block.
 template <weight_format Format>
-void multiply_group(const linear_args& a,
-                    const linear_unit& unit,
-                    size_t first_output,
-                    size_t outputs,
-                    const panel_memory& memory) {
-  constexpr size_t tile_floats = tile_rows * tile_outputs * lane_count;
+void multiply_unit(const linear_args& a, const linear_unit& unit, float* memory) {
+  const decoder<Format> decode;
   const size_t width = a.weight.width, rows = unit.last_row - unit.first_row;
+  const size_t outputs = unit.last_output - unit.first_output;
   const size_t row_tiles = (rows + tile_rows - 1) / tile_rows;
   const size_t output_tiles = (outputs + tile_outputs - 1) / tile_outputs;
-  for (size_t k = 0; k < width; k += linear_columns) {
-    const size_t columns = std::min(linear_columns, width - k);
-    for (size_t n = 0; n < output_tiles * tile_outputs; ++n)
-      decode_columns<Format>(row_of(a.weight, first_output + n), k, columns,
-                             memory.weights + n * linear_columns);
-    const tile_span span{columns, a.in_stride, linear_columns, k == 0};
-    float* total = memory.totals;
-    for (size_t tile = 0; tile < row_tiles; ++tile) {
-      // As even as possible: six and two rows take longer than four and four.
-      const size_t first = tile * rows / row_tiles, last = (tile + 1) * rows / row_tiles;
-      const float* x = a.in + (unit.first_row + first) * a.in_stride + k;
-      for (size_t n = 0; n < output_tiles; ++n, total += tile_floats)
-        multiply_rows(last - first, x, memory.weights + n * tile_outputs * linear_columns, span,
-                      total);
-    }
-  }
-  const float* total = memory.totals;
-  for (size_t tile = 0; tile < row_tiles; ++tile) {
-    const size_t first = tile * rows / row_tiles, last = (tile + 1) * rows / row_tiles;
-    for (size_t n = 0; n < output_tiles; ++n, total += tile_floats)
-      for (size_t m = first; m < last; ++m) {
-        float sums[tile_outputs];
-        for (size_t i = 0; i < tile_outputs; ++i)
-          sums[i] = sum(load(total + ((m - first) * tile_outputs + i) * lane_count));
-        finish(a, unit.first_row + m, first_output + n * tile_outputs, sums);
+  const size_t blocks = (width + linear_columns - 1) / linear_columns;
+  const size_t columns_each = ((width + blocks - 1) / blocks + 63) / 64 * 64;
+  // Few rows: what was just decoded is used up while it lies in L1.
+  const size_t group = rows <= linear_few_rows ? 1 : output_tiles;
+  float* const inputs = memory;
+  float* const weights = inputs + linear_row_block * linear_columns;
+  float* const totals = weights + linear_outputs * linear_columns;
+  const auto first_of = [&](size_t tile) {
+    return tile * rows / row_tiles;
+  };  // as even as possible
+  for (size_t k = 0; k < width; k += columns_each) {
+    const size_t columns = std::min(columns_each, width - k);
+    const tile_span span{(columns + 63) / 64 * 4, k == 0, k + columns == width};
+    for (size_t tile = 0; tile < row_tiles; ++tile)
+      pack_inputs(a.in + (unit.first_row + first_of(tile)) * a.in_stride + k, a.in_stride,
+                  first_of(tile + 1) - first_of(tile), columns,
+                  inputs + tile * tile_rows * linear_columns);
+    for (size_t begin = 0; begin < output_tiles; begin += group) {
+      for (size_t n = 0; n < group * tile_outputs; ++n) {
+        const size_t o = unit.first_output + begin * tile_outputs + n;
+        decode_columns(decode, row_of(a.weight, o), k, columns, 4 * row_bytes(a.weight),
+                       weights + n / tile_outputs * tile_outputs * linear_columns +
+                           n % tile_outputs * lane_count);
       }
+      for (size_t tile = 0; tile < row_tiles; ++tile)
+        for (size_t n = begin; n < begin + group; ++n) {
+          alignas(64) float sums[tile_rows * tile_outputs];
+          const size_t first = first_of(tile), count = first_of(tile + 1) - first;
+          multiply_rows(count, inputs + tile * tile_rows * linear_columns,
+                        weights + (n - begin) * tile_outputs * linear_columns, span,
+                        totals + (tile * output_tiles + n) * tile_floats, sums);
+          if (!span.last) continue;
+          const size_t o = n * tile_outputs, stored = std::min(tile_outputs, outputs - o);
+          for (size_t m = 0; m < count; ++m)
+            finish(a, unit.first_row + first + m, unit.first_output + o, sums + m * tile_outputs,
+                   stored);
+        }
+    }
   }
 }
 
 template <weight_format Format>
 void run_unit(const linear_args& a, const linear_unit& unit, const worker& self) {
   const size_t rows = unit.last_row - unit.first_row;
-  if (rows == 1) return stream_outputs<Format, 1>(a, unit);
-  if (rows == 2) return stream_outputs<Format, 2>(a, unit);
-  panel_memory memory{};
-  memory.weights = reinterpret_cast<float*>(self.scratch);
-  memory.totals = memory.weights + linear_group * linear_columns;
-  // Few rows: what was just decoded is used up while it lies in L1.
-  const size_t group = rows <= 16 ? tile_outputs : linear_group;
-  for (size_t o = unit.first_output; o < unit.last_output; o += group)
-    multiply_group<Format>(a, unit, o, std::min<size_t>(group, unit.last_output - o), memory);
+  auto* memory = reinterpret_cast<float*>(self.scratch);
+  if (rows <= stream_rows && rows * a.weight.width <= linear_stream_floats) {
+    if (rows == 1) return stream_outputs<Format, 1>(a, unit, memory);
+    if (rows == 2) return stream_outputs<Format, 2>(a, unit, memory);
+    if constexpr (stream_rows > 2) {
+      if (rows == 3) return stream_outputs<Format, 3>(a, unit, memory);
+      return stream_outputs<Format, 4>(a, unit, memory);
+    }
+  }
+  for (size_t o = unit.first_output; o < unit.last_output; o += linear_outputs) {
+    linear_unit part = unit;
+    part.first_output = o;
+    part.last_output = std::min(o + linear_outputs, unit.last_output);
+    multiply_unit<Format>(a, part, memory);
+  }
 }
 
 template <weight_format Format>
@@ -172,7 +272,7 @@ void dequant_row(const weight_row& row, size_t width, float* out) {
     if (columns >= block_columns)
       decode.block(codes, scales_at<Format>(row, k), w);
     else
-      decode_tail(decode, codes, scales_at<Format>(row, k), columns, w);
+      decode_tail<Format>(decode, codes, scales_at<Format>(row, k), columns, w);
     for (size_t t = 0; t < 4 && 16 * t < columns; ++t)
       store_first(out + k + 16 * t, w[t], columns - 16 * t);
   }

@@ -10,6 +10,7 @@ double cost(const linear_args& a, double outputs, double rows) {
   return outputs * a.weight.width / 16 * (rows + 2);
 }
 
+constexpr uint32_t smallest_unit = 32;      // outputs: one row of fp8 scales
 constexpr double worth_a_unit = 16e3;       // some 5 us against the microsecond of a hand-over
 constexpr double worth_a_hand_over = 16e3;  // of a whole batch
 
@@ -20,11 +21,12 @@ linear_plan::linear_plan(const linear_batch_args& batch, uint32_t threads) {
   for (uint32_t i = 0; i < batch.count; ++i) {
     const linear_args& a = batch.items[i];
     if (a.rows == 0 || a.weight.rows == 0) continue;
-    share s{&a, 0, linear_group, 1, 0};
+    share s{&a, 0, smallest_unit, 1, 0};
     s.row_blocks = static_cast<uint32_t>((a.rows + linear_row_block - 1) / linear_row_block);
     const double rows = static_cast<double>(a.rows) / s.row_blocks;
     // A product alone must still give every thread something to do.
     const uint32_t most = a.weight.rows / (4 * threads * batch.count);
+    if (rows > linear_few_rows && 2 * s.outputs <= most) s.outputs = linear_outputs;
     while (cost(a, s.outputs, rows) < worth_a_unit && 2 * s.outputs <= most) s.outputs *= 2;
     s.unit_cost = cost(a, s.outputs, rows);
     total += cost(a, a.weight.rows, a.rows);

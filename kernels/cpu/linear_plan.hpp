@@ -7,9 +7,12 @@
 
 namespace deepinfer::kernels::cpu {
 
-inline constexpr size_t linear_columns = 512;   ///< of weights decoded at once
-inline constexpr size_t linear_group = 32;      ///< outputs decoded at once; one row of fp8 scales
-inline constexpr size_t linear_row_block = 96;  ///< input rows of one unit
+inline constexpr size_t linear_columns = 640;   ///< of weights decoded at once, multiple of 64
+inline constexpr size_t linear_outputs = 64;    ///< outputs of many rows computed together
+inline constexpr size_t linear_row_block = 66;  ///< input rows of one unit, whole tiles
+inline constexpr size_t linear_few_rows = 18;   ///< up to these, a decoded tile is used at once
+/// Inputs that products of few rows may arrange in scratch memory.
+inline constexpr size_t linear_stream_floats = size_t{1} << 17;
 
 /// A rectangle of one product's result.
 struct linear_unit {

@@ -14,7 +14,7 @@
 ///   < > >= == (false with NaN), select(mask, yes, no), bits_of(mask16), first_lanes(n)
 ///   all_i, load_i, store_i, load_bytes (16 uint8), load_halves (16 uint16), bits_of / floats_of
 ///   (the same bits), to_float (signed), + - & | ^ > ==, shift_left<n>, shift_right<n>
-///   sum: 0+8 .. 7+15, then 0+4 .. 3+7, then (0+2) + (1+3)
+///   sum: 0+8 .. 7+15, then 0+4 .. 3+7, then (0+2) + (1+3); sum4: four of them
 DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 

@@ -171,5 +171,16 @@ DEEPINFER_INLINE float sum(vec16 x) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+DEEPINFER_INLINE void sum4(const vec16 (&x)[4], float* out) {
+  __m128 four[4];
+  for (size_t i = 0; i < 4; ++i) {
+    const __m256 eight = _mm256_add_ps(x[i].a, x[i].b);
+    four[i] = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  }
+  const __m128 ab = _mm_add_ps(_mm_movelh_ps(four[0], four[1]), _mm_movehl_ps(four[1], four[0]));
+  const __m128 cd = _mm_add_ps(_mm_movelh_ps(four[2], four[3]), _mm_movehl_ps(four[3], four[2]));
+  _mm_storeu_ps(out, _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xDD)));
+}
+
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
 DEEPINFER_SIMD_END

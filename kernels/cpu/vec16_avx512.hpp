@@ -156,5 +156,18 @@ DEEPINFER_INLINE float sum(vec16 a) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+DEEPINFER_INLINE void sum4(const vec16 (&a)[4], float* out) {
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a[0].v, a[1].v, 0x44),
+                                  _mm512_shuffle_f32x4(a[0].v, a[1].v, 0xEE));
+  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(a[2].v, a[3].v, 0x44),
+                                  _mm512_shuffle_f32x4(a[2].v, a[3].v, 0xEE));
+  const __m512 four =
+      _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+  const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4E));
+  const __m512 one = _mm512_add_ps(two, _mm512_permute_ps(two, 0xB1));
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one)));
+}
+
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
 DEEPINFER_SIMD_END

@@ -175,4 +175,8 @@ inline float sum(vec16 a) {
   return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
+inline void sum4(const vec16 (&a)[4], float* out) {
+  for (size_t i = 0; i < 4; ++i) out[i] = sum(a[i]);
+}
+
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
