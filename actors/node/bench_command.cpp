@@ -104,8 +104,10 @@ void add_bench_command(CLI::App& app, int& exit_code) {
                           "Gateway and actors without a computation, beside the bare HTTP server; "
                           "start of a node.",
                           flags);
-  serve->add_option("--model", flags->model,
-                    "checkpoint for the chat codec and the start (default: the bundled one)");
+  serve
+      ->add_option("--model", flags->model,
+                   "checkpoint for the chat codec and the start (default: the bundled one)")
+      ->envname(model_folder_variable);
   serve->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
 }
 

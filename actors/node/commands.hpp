@@ -14,6 +14,9 @@ inline constexpr int exit_failed = 1;       ///< the request or run failed
 inline constexpr int exit_usage = 2;        ///< wrong usage or config
 inline constexpr int exit_unreachable = 3;  ///< no cluster there
 
+/// Stands for `--model DIR`, or the folder to look at, where none is given.
+inline constexpr const char* model_folder_variable = "DEEPINFER_HF_MODEL_DIR";
+
 void add_node_command(CLI::App& app, int& exit_code);
 void add_chat_command(CLI::App& app, int& exit_code);
 void add_console_command(CLI::App& app, int& exit_code);

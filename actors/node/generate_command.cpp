@@ -75,7 +75,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   auto* command =
       app.add_subcommand("generate", "Offline inference in this process, without a cluster.");
   auto flags = std::make_shared<generate_flags>();
-  command->add_option("--model", flags->model, "folder of the checkpoint")->required();
+  command->add_option("--model", flags->model, "folder of the checkpoint")
+      ->envname(model_folder_variable)
+      ->required();
   auto* prompt = command->add_option("--prompt", flags->prompt, "what the user says");
   auto* file = command->add_option("--tokens-file", flags->tokens_file,
                                    "prompt as a JSON array of token ids");

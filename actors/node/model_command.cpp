@@ -1,9 +1,13 @@
 #include "actors/node/commands.hpp"
+#include "actors/node/progress_line.hpp"
 #include "actors/node/token_file.hpp"
 #include "runtime/model/forward_dump.hpp"
 #include "runtime/model/random_checkpoint.hpp"
+#include "runtime/model/verify_checkpoint.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -12,7 +16,7 @@ namespace {
 
 struct model_flags {
   std::string dir, tokens_file, out, level = "L0", shape = "mini";
-  bool per_layer = false;
+  bool per_layer = false, fast = false, json = false, progress = false, force = false;
   uint32_t chunk = 0;
   uint64_t seed = 1234;
 };
@@ -40,26 +44,90 @@ int forward(const model_flags& flags) {
   return done ? exit_done : fail(done.error(), exit_failed);
 }
 
+progress_line::when shown(const model_flags& flags) {
+  return flags.progress ? progress_line::when::always : progress_line::when::on_terminal;
+}
+
 int make_random(const model_flags& flags) {
   const auto shape = model::parse_random_shape(flags.shape);
   if (!shape) return fail(shape.error(), exit_usage);
-  const auto done = model::make_random_checkpoint(flags.dir, *shape, {.seed = flags.seed});
-  return done ? exit_done : fail(done.error(), exit_failed);
+  progress_line line(shown(flags));
+  model::random_options options;
+  options.seed = flags.seed;
+  if (flags.force) options.foreign = model::random_options::foreign_files::write_beside;
+  options.progress = [&line](uint64_t done, uint64_t all) { line.update(done, all); };
+  const auto done = model::make_random_checkpoint(flags.dir, *shape, options);
+  if (done) return exit_done;
+  return fail(done.error(),
+              done.error().code == error_code::invalid_argument ? exit_usage : exit_failed);
+}
+
+result<uint32_t> tokenizer_size(const std::filesystem::path& file) {
+  const auto tokenizer = text::load_tokenizer(file);
+  if (!tokenizer) return tokenizer.error();
+  return (*tokenizer)->vocabulary_size();
+}
+
+int verify(const model_flags& flags) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(flags.dir, error))
+    return fail({error_code::not_found, flags.dir + " is not a folder"}, exit_usage);
+  model::verify_options options;
+  if (flags.fast) options.depth = model::verify_depth::headers;
+  options.tokenizer_size = tokenizer_size;
+  model::verify_report report;
+  {
+    progress_line line(shown(flags));
+    options.progress = [&line](uint64_t done, uint64_t all) { line.update(done, all); };
+    report = model::verify_checkpoint(flags.dir, options);
+  }
+  if (flags.json)
+    std::printf("%s\n", model::verify_json(report).c_str());
+  else
+    std::fputs(model::verify_text(report).c_str(), stdout);
+  return report.good() ? exit_done : exit_failed;
+}
+
+void add_folder(CLI::App& command, model_flags& flags) {
+  command.add_option("DIR", flags.dir, "folder of the checkpoint")
+      ->envname(model_folder_variable)
+      ->required();
+}
+
+void add_verify(CLI::App& command, const std::shared_ptr<model_flags>& flags, int& exit_code) {
+  auto* check = command.add_subcommand(
+      "verify", "Checks every file of a checkpoint against its configuration.");
+  add_folder(*check, *flags);
+  check->add_flag("--fast", flags->fast, "do not read the tensors' data");
+  check->add_flag("--json", flags->json, "print the report as JSON");
+  check->add_flag("--progress", flags->progress, "show progress without a terminal, too");
+  check->callback([flags, &exit_code] { exit_code = verify(*flags); });
+}
+
+void add_make_random(CLI::App& command, const std::shared_ptr<model_flags>& flags, int& exit_code) {
+  auto* make = command.add_subcommand("make-random", "Writes a random checkpoint.");
+  make->add_option("DIR", flags->dir, "folder to write")->required();
+  make->add_option("--shape", flags->shape,
+                   "mini, mini8, mini12, tiny, small or flash-shard (default mini)");
+  make->add_option("--seed", flags->seed, "the same seed gives the same bytes");
+  make->add_flag("--force", flags->force, "write into a folder that holds other files, too");
+  make->add_flag("--progress", flags->progress, "show progress without a terminal, too");
+  make->callback([flags, &exit_code] { exit_code = make_random(*flags); });
 }
 
 }  // namespace
 
 void add_model_command(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("model", "Looks at, makes or runs a checkpoint.");
+  auto* command = app.add_subcommand("model", "Looks at, checks, makes or runs a checkpoint.");
   command->require_subcommand(1);
   auto flags = std::make_shared<model_flags>();
   auto* show = command->add_subcommand("info", "Prints what a checkpoint holds, as JSON.");
-  show->add_option("DIR", flags->dir, "folder of the checkpoint")->required();
+  add_folder(*show, *flags);
   show->callback([flags, &exit_code] { exit_code = info(*flags); });
 
   auto* run = command->add_subcommand("forward",
                                       "Runs tokens through a checkpoint and writes the tensors.");
-  run->add_option("DIR", flags->dir, "folder of the checkpoint")->required();
+  add_folder(*run, *flags);
   run->add_option("--tokens-file", flags->tokens_file, "JSON array of token ids")->required();
   run->add_option("--out", flags->out, "safetensors file to write")->required();
   run->add_option("--level", flags->level, "L0 (exact) or L1 (cache quantisers)")
@@ -68,11 +136,8 @@ void add_model_command(CLI::App& app, int& exit_code) {
   run->add_option("--chunk", flags->chunk, "tokens at once (default: as many as the model allows)");
   run->callback([flags, &exit_code] { exit_code = forward(*flags); });
 
-  auto* make = command->add_subcommand("make-random", "Writes a small random checkpoint.");
-  make->add_option("DIR", flags->dir, "folder to write")->required();
-  make->add_option("--shape", flags->shape, "mini, mini8 or mini12 (default mini)");
-  make->add_option("--seed", flags->seed, "the same seed gives the same bytes");
-  make->callback([flags, &exit_code] { exit_code = make_random(*flags); });
+  add_verify(*command, flags, exit_code);
+  add_make_random(*command, flags, exit_code);
 }
 
 }  // namespace deepinfer

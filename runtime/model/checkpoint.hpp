@@ -45,14 +45,11 @@ public:
 
 private:
   checkpoint() = default;
-  [[nodiscard]] result<std::vector<std::string>> shard_names() const;
   [[nodiscard]] result<void> add_shard(const std::string& file);
-  [[nodiscard]] result<void> check_index() const;
 
   std::filesystem::path folder_;
   std::string name_;
   std::string config_text_;
-  std::string index_text_;  ///< empty: a single file
   std::vector<mapped_file> shards_;
   std::vector<tensor_view> tensors_;
 };

@@ -28,6 +28,10 @@ public:
 
   /// Number of the class of tokens whose text normalises alike.
   [[nodiscard]] int64_t compressed(int32_t token) const { return token_map_[token]; }
+  [[nodiscard]] size_t mapped_tokens() const { return token_map_.size(); }
+  [[nodiscard]] const std::vector<std::vector<int64_t>>& multipliers() const {
+    return multipliers_;
+  }
   /// Compressed ids kept behind the current one.
   [[nodiscard]] uint32_t look_back() const { return longest_ngram_ - 1; }
   [[nodiscard]] uint32_t columns() const { return longest_ngram_ <= 1 ? 0 : look_back() * heads_; }

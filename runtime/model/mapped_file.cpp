@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -28,6 +29,16 @@ result<mapped_file> mapped_file::open(const std::filesystem::path& path) {
     return failure{error_code::no_capacity,
                    "cannot map " + path.string() + ": " + std::strerror(error)};
   return mapped_file(std::span(static_cast<const std::byte*>(base), size));
+}
+
+void mapped_file::give_back(size_t offset, size_t length) const {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t end = std::min(length, bytes_.size() - std::min(offset, bytes_.size())) + offset;
+  const size_t from = (offset + page - 1) / page * page, to = end / page * page;
+  if (from >= to) return;
+  // Only advice: a refusal costs memory, not correctness.
+  static_cast<void>(
+      ::madvise(const_cast<std::byte*>(bytes_.data()) + from, to - from, MADV_DONTNEED));
 }
 
 mapped_file::~mapped_file() {

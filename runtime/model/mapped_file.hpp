@@ -25,6 +25,10 @@ public:
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// The pages that lie wholly inside the range need not stay in memory; they are read again when
+  /// they are touched again. For scans of files larger than the memory.
+  void give_back(size_t offset, size_t length) const;
+
 private:
   explicit mapped_file(std::span<const std::byte> bytes) : bytes_(bytes) {}
 

@@ -1,6 +1,7 @@
 #include "runtime/model/random_checkpoint.hpp"
 
 #include "proto/types/check.hpp"
+#include "runtime/model/checkpoint_index.hpp"
 #include "runtime/model/random_config.hpp"
 #include "runtime/model/random_tensor.hpp"
 #include "runtime/model/random_tokenizer.hpp"
@@ -24,7 +25,6 @@ namespace fs = std::filesystem;
 // Says that the folder is ours; written before anything else, so that a run that was interrupted
 // can be repeated.
 constexpr std::string_view mark_name = "made_by_make_random.json";
-constexpr std::string_view index_name = "model.safetensors.index.json";
 // Two shards, so that every use of such a checkpoint goes through the index.
 constexpr std::array<std::string_view, 2> shard_names{"model-00001-of-00002.safetensors",
                                                       "model-00002-of-00002.safetensors"};
@@ -56,7 +56,7 @@ result<void> claim_folder(const fs::path& folder, const random_options& options)
                        " holds files that make-random did not write; give an empty "
                        "folder, or --force to replace files of the same names"};
   // The index goes first: without it an interrupted run cannot be taken for a checkpoint.
-  fs::remove(folder / index_name, error);
+  fs::remove(folder / index_file_name, error);
   for (const std::string_view name : shard_names) fs::remove(folder / name, error);
   for (const std::string_view name : other_names) fs::remove(folder / name, error);
   return {};
@@ -131,7 +131,7 @@ result<void> write_index(const fs::path& folder, std::span<const table_entry> ta
   places.reserve(table.size());
   for (const table_entry& entry : table)
     places.push_back({entry.name, shard_names[places.size() < table.size() / 2 ? 0 : 1]});
-  return write_text(folder / index_name, index_text(places, sum_of(totals_of(table)).bytes));
+  return write_text(folder / index_file_name, index_text(places, sum_of(totals_of(table)).bytes));
 }
 
 }  // namespace

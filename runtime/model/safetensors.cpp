@@ -1,16 +1,13 @@
 #include "runtime/model/safetensors.hpp"
 
-#include "runtime/model/json_fields.hpp"
+#include "runtime/model/safetensors_header.hpp"
 
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <fstream>
-#include <limits>
-#include <optional>
 #include <utility>
 
 namespace deepinfer::model {
@@ -39,76 +36,18 @@ failure broken(std::string what) {
   return failure{error_code::corrupt, "safetensors: " + std::move(what)};
 }
 
-// Product of the shape and the element size; nothing when it does not fit.
-std::optional<uint64_t> claimed_bytes(const tensor_view& tensor) {
-  uint64_t bytes = element_bytes(tensor.type);
-  for (const uint64_t n : tensor.shape) {
-    if (n != 0 && bytes > std::numeric_limits<uint64_t>::max() / n) return std::nullopt;
-    bytes *= n;
-  }
-  return bytes;
-}
-
-result<void> read_type(simdjson::dom::element entry, tensor_view& tensor) {
-  std::string_view name;
-  if (entry["dtype"].get(name) != simdjson::SUCCESS)
-    return broken("'" + tensor.name + "' has no dtype");
-  const auto fact = std::ranges::find(type_facts, name, &type_fact::name);
-  if (fact == std::end(type_facts))
-    return failure{error_code::unsupported, "safetensors: '" + tensor.name +
-                                                "' has the unknown dtype " +
-                                                std::string(name.substr(0, 32))};
-  tensor.type = fact->type;
-  return {};
-}
-
-result<void> read_shape(simdjson::dom::element entry, tensor_view& tensor) {
-  simdjson::dom::array shape;
-  if (entry["shape"].get(shape) != simdjson::SUCCESS ||
-      shape.size() > safetensors_limits::dimensions)
-    return broken("'" + tensor.name + "' needs a shape of at most 8 dimensions");
-  for (const simdjson::dom::element item : shape) {
-    uint64_t n = 0;
-    if (item.get(n) != simdjson::SUCCESS)
-      return broken("'" + tensor.name + "' has a dimension that is no whole number");
-    tensor.shape.push_back(n);
-  }
-  return {};
-}
-
-result<void> read_bytes(simdjson::dom::element entry,
-                        std::span<const std::byte> data,
-                        tensor_view& tensor) {
-  simdjson::dom::array offsets;
-  uint64_t range[2] = {};
-  if (entry["data_offsets"].get(offsets) != simdjson::SUCCESS || offsets.size() != 2 ||
-      offsets.at(0).get(range[0]) != simdjson::SUCCESS ||
-      offsets.at(1).get(range[1]) != simdjson::SUCCESS)
-    return broken("'" + tensor.name + "' needs two data_offsets");
-  if (range[0] > range[1] || range[1] > data.size())
-    return broken("'" + tensor.name + "' ends at byte " + std::to_string(range[1]) +
+// The tensor a claim describes, after comparing it with the data that is there.
+result<tensor_view> believe(tensor_claim&& claim, std::span<const std::byte> data) {
+  if (claim.begin > claim.end || claim.end > data.size())
+    return broken("'" + claim.name + "' ends at byte " + std::to_string(claim.end) +
                   " of the data, of which there are " + std::to_string(data.size()) +
                   "; is the file cut short?");
-  if (claimed_bytes(tensor) != range[1] - range[0])
-    return broken("'" + tensor.name + "', " + to_string(tensor) + ", does not fit its " +
-                  std::to_string(range[1] - range[0]) + " bytes");
-  tensor.bytes = data.subspan(range[0], range[1] - range[0]);
-  return {};
-}
-
-result<tensor_view> read_entry(std::string_view name,
-                               simdjson::dom::element entry,
-                               std::span<const std::byte> data) {
-  if (name.empty() || name.size() > safetensors_limits::name_bytes)
-    return broken("a tensor's name must have 1.." + std::to_string(safetensors_limits::name_bytes) +
-                  " bytes");
-  tensor_view tensor;
-  tensor.name = std::string(name);
-  if (!entry.is_object()) return broken("'" + tensor.name + "' is not described by an object");
-  if (auto done = read_type(entry, tensor); !done) return done.error();
-  if (auto done = read_shape(entry, tensor); !done) return done.error();
-  if (auto done = read_bytes(entry, data, tensor); !done) return done.error();
-  return tensor;
+  const uint64_t bytes = claim.end - claim.begin;
+  if (claim.needed_bytes() != bytes)
+    return broken("'" + claim.name + "', " + to_string(claim) + ", does not fit its " +
+                  std::to_string(bytes) + " bytes");
+  return tensor_view{std::move(claim.name), claim.type, std::move(claim.shape),
+                     data.subspan(claim.begin, bytes)};
 }
 
 result<void> check_disjoint(const std::vector<tensor_view>& tensors) {
@@ -123,20 +62,6 @@ result<void> check_disjoint(const std::vector<tensor_view>& tensors) {
     if (by_place[i - 1]->bytes.data() + by_place[i - 1]->bytes.size() > by_place[i]->bytes.data())
       return broken("'" + by_place[i - 1]->name + "' and '" + by_place[i]->name + "' share bytes");
   return {};
-}
-
-// The JSON text of the header; checks the length field.
-result<std::string_view> header_text(std::span<const std::byte> file) {
-  uint64_t length = 0;
-  if (file.size() < sizeof length) return broken("the file has no header");
-  std::memcpy(&length, file.data(), sizeof length);
-  if (length > safetensors_limits::header_bytes)
-    return failure{error_code::too_large, "safetensors: the header claims " +
-                                              std::to_string(length) +
-                                              " bytes; is this a safetensors file?"};
-  if (length > file.size() - sizeof length)
-    return broken("the header is longer than the file; is the file cut short?");
-  return std::string_view(reinterpret_cast<const char*>(file.data()) + sizeof length, length);
 }
 
 }  // namespace
@@ -157,22 +82,21 @@ std::string to_string(const tensor_view& tensor) {
   return out + "]";
 }
 
+std::optional<tensor_type> parse_tensor_type(std::string_view name) {
+  const auto fact = std::ranges::find(type_facts, name, &type_fact::name);
+  if (fact == std::end(type_facts)) return std::nullopt;
+  return fact->type;
+}
+
 result<std::vector<tensor_view>> parse_safetensors(std::span<const std::byte> file) {
-  const auto text = header_text(file);
-  if (!text) return text.error();
-  json_document document;
-  if (auto parsed = document.parse(*text, "safetensors header"); !parsed) return parsed.error();
-  simdjson::dom::object header;
-  if (document.root.get(header) != simdjson::SUCCESS) return broken("the header is not an object");
-  const auto data = file.subspan(sizeof(uint64_t) + text->size());
+  auto header = read_safetensors_header(file);
+  if (!header) return header.error();
+  if (!header->malformed.empty()) return header->malformed.front();
+  const auto data = file.subspan(header->data_start);
   std::vector<tensor_view> tensors;
-  for (const auto [name, entry] : header) {
-    if (name == "__metadata__") continue;
-    if (tensors.size() == safetensors_limits::tensors)
-      return failure{error_code::too_large, "safetensors: more than " +
-                                                std::to_string(safetensors_limits::tensors) +
-                                                " tensors in one file"};
-    auto tensor = read_entry(name, entry, data);
+  tensors.reserve(header->claims.size());
+  for (tensor_claim& claim : header->claims) {
+    auto tensor = believe(std::move(claim), data);
     if (!tensor) return tensor.error();
     tensors.push_back(*std::move(tensor));
   }
@@ -216,7 +140,7 @@ std::string safetensors_start(std::span<const tensor_layout> tensors) {
 result<void> write_safetensors(const std::filesystem::path& file,
                                std::span<const tensor_view> tensors) {
   for (const tensor_view& t : tensors)
-    if (claimed_bytes(t) != t.bytes.size())
+    if (tensor_claim{{}, t.type, t.shape}.needed_bytes() != t.bytes.size())
       return failure{error_code::invalid_argument, "'" + t.name + "' does not fit its shape"};
   std::vector<tensor_layout> layout;
   for (const tensor_view& t : tensors) layout.push_back({t.name, t.type, t.shape, t.bytes.size()});
