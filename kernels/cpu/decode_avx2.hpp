@@ -8,7 +8,7 @@ namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 template <>
 struct decoder<weight_format::fp8> {
   // As the half with the same bits a code means its value / 256, subnormals included.
-  DEEPINFER_INLINE static vec16 sixteen(const uint8_t* values, __m256 scale) {
+  DEEPINFER_INLINE static vec16 halves(const uint8_t* values) {
     __m128i codes;
     std::memcpy(&codes, values, sizeof codes);
     const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
@@ -17,8 +17,8 @@ struct decoder<weight_format::fp8> {
     const __m256i half =
         _mm256_or_si256(_mm256_and_si256(wide, _mm256_set1_epi16(static_cast<short>(0xBFFF))),
                         _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7C00)));
-    return {_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), scale),
-            _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), scale)};
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
   }
 
   DEEPINFER_INLINE void block(const uint8_t* values, const uint8_t* scales, vec16 (&w)[4]) const {
@@ -26,7 +26,7 @@ struct decoder<weight_format::fp8> {
       const float scale = decoding.scale[scales[t / 2]];
       // 256 * scale is no float for the largest scales: those take two exact steps.
       const bool large = scale > 0x1p118f;
-      w[t] = sixteen(values + 16 * t, _mm256_set1_ps(large ? 256.0f : scale * 256.0f));
+      w[t] = halves(values + 16 * t) * all(large ? 256.0f : scale * 256.0f);
       if (__builtin_expect(large, 0)) w[t] = w[t] * all(scale);
     }
   }

@@ -35,12 +35,12 @@ inline constexpr e4m3_byte_tables e4m3_bytes = make_e4m3_byte_tables();
 DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 
-template <>
-struct decoder<weight_format::fp8> {
+/// 64 codes as fp32.
+struct e4m3_lookup {
   __m512i order, low_a, low_b, high_a, high_b, sign, upper;
 
   // Spelt out: a constructor that the compiler writes is not compiled for the instruction set.
-  DEEPINFER_INLINE decoder()
+  DEEPINFER_INLINE e4m3_lookup()
       : order(_mm512_load_si512(e4m3_bytes.order)),
         low_a(_mm512_load_si512(e4m3_bytes.low)),
         low_b(_mm512_load_si512(e4m3_bytes.low + 64)),
@@ -49,18 +49,32 @@ struct decoder<weight_format::fp8> {
         sign(_mm512_set1_epi8(static_cast<char>(0x80))),
         upper(_mm512_set1_epi32(static_cast<int>(0xFFFF0000u))) {}
 
-  DEEPINFER_INLINE void block(const uint8_t* values, const uint8_t* scales, vec16 (&w)[4]) const {
+  DEEPINFER_INLINE void block(const uint8_t* values, vec16 (&w)[4]) const {
     const __m512i codes = _mm512_permutexvar_epi8(order, _mm512_loadu_si512(values));
     // The lookup ignores the top bit of its index, which is the sign.
     const __m512i low = _mm512_permutex2var_epi8(low_a, codes, low_b);
     const __m512i magnitude = _mm512_permutex2var_epi8(high_a, codes, high_b);
     const __m512i high = _mm512_ternarylogic_epi32(magnitude, codes, sign, 0xF8);  // a | (b & c)
     const __m512i first = _mm512_unpacklo_epi8(low, high), second = _mm512_unpackhi_epi8(low, high);
+    w[0] = {_mm512_castsi512_ps(_mm512_slli_epi32(first, 16))};
+    w[1] = {_mm512_castsi512_ps(_mm512_and_si512(first, upper))};
+    w[2] = {_mm512_castsi512_ps(_mm512_slli_epi32(second, 16))};
+    w[3] = {_mm512_castsi512_ps(_mm512_and_si512(second, upper))};
+  }
+};
+
+template <>
+struct decoder<weight_format::fp8> {
+  e4m3_lookup lookup;
+
+  DEEPINFER_INLINE decoder() {}
+  DEEPINFER_INLINE void block(const uint8_t* values, const uint8_t* scales, vec16 (&w)[4]) const {
+    lookup.block(values, w);
     const vec16 scale_a = all(decoding.scale[scales[0]]), scale_b = all(decoding.scale[scales[1]]);
-    w[0] = vec16{_mm512_castsi512_ps(_mm512_slli_epi32(first, 16))} * scale_a;
-    w[1] = vec16{_mm512_castsi512_ps(_mm512_and_si512(first, upper))} * scale_a;
-    w[2] = vec16{_mm512_castsi512_ps(_mm512_slli_epi32(second, 16))} * scale_b;
-    w[3] = vec16{_mm512_castsi512_ps(_mm512_and_si512(second, upper))} * scale_b;
+    w[0] = w[0] * scale_a;
+    w[1] = w[1] * scale_a;
+    w[2] = w[2] * scale_b;
+    w[3] = w[3] * scale_b;
   }
 };
 

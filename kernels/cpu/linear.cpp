@@ -46,24 +46,43 @@ DEEPINFER_INLINE void finish(
 }
 
 // Input rows as [block of 64 columns][row][64], arranged for the decoder, zeros behind the last.
+// Tells whether all of them are of ordinary size.
 template <weight_format Format, size_t Rows>
-void arrange_inputs(const linear_args& a, size_t first_row, float* out) {
+bool arrange_inputs(const linear_args& a, size_t first_row, float* out) {
   using order = stream_decoder<Format>;
   const size_t width = a.weight.width;
+  bool ordinary = true;
   for (size_t k = 0; k < width; k += block_columns)
     for (size_t m = 0; m < Rows; ++m) {
       const float* x = a.in + (first_row + m) * a.in_stride + k;
       for (size_t t = 0; t < 4; ++t, out += lane_count) {
         const size_t at = k + t * lane_count;
         const size_t left = at < width ? width - at : 0;
-        store(out, order::arrange(left >= lane_count ? load(x + t * lane_count)
-                                  : left > 0         ? load_first(x + t * lane_count, left)
-                                                     : all(0.0f)));
+        const vec16 some = left >= lane_count ? load(x + t * lane_count)
+                           : left > 0         ? load_first(x + t * lane_count, left)
+                                              : all(0.0f);
+        if (order::scales_inputs) ordinary = ordinary && are_ordinary(some);
+        store(out, order::arrange(some));
       }
     }
+  return ordinary;
 }
 
-// Four weight rows, `rows_apart` from each other, times all input rows.
+// Arranged inputs times the scales of their columns.
+template <size_t Rows>
+void scale_inputs(const float* x, const uint8_t* scales, size_t width, float factor, float* out) {
+  for (size_t k = 0; k < width; k += 32) {
+    const vec16 scale = all(decoding.scale[*scales++] * factor);
+    const size_t at = k / block_columns * Rows * block_columns + k % block_columns;
+    for (size_t m = 0; m < Rows; ++m)
+      for (size_t t = 0; t < 32; t += lane_count) {
+        const size_t i = at + m * block_columns + t;
+        store(out + i, load(x + i) * scale);
+      }
+  }
+}
+
+// Four weight rows times all input rows.
 template <weight_format Format, size_t Rows, class Decoder>
 DEEPINFER_INLINE void stream_tile(const Decoder& decode,
                                   const weight_row (&row)[tile_outputs],
@@ -118,27 +137,20 @@ __attribute__((noinline)) void plain_tile(const weight_row (&row)[tile_outputs],
   stream_tile<Format, Rows>(arranged{}, row, x, width, total);
 }
 
-// Few input rows. The four weight rows of a tile begin a quarter of the unit apart, so that each
-// is read on and on: the processor fetches ahead.
-template <weight_format Format, size_t Rows>
-void stream_outputs(const linear_args& a, const linear_unit& unit, float* x) {
-  const stream_decoder<Format> decode;
-  const size_t width = a.weight.width, scale_count = has_scales(Format) ? (width + 31) / 32 : 0;
-  arrange_inputs<Format, Rows>(a, unit.first_row, x);
+// The four weight rows of a tile begin a quarter of the outputs apart, so that each is read on and
+// on: the processor fetches ahead.
+template <weight_format Format, size_t Rows, class Tile>
+DEEPINFER_INLINE void stream_tiles(const linear_args& a,
+                                   const linear_unit& unit,
+                                   const Tile& tile) {
   const size_t count = unit.last_output - unit.first_output;
   const size_t apart = (count + tile_outputs - 1) / tile_outputs;
   for (size_t i = 0; i < apart; ++i) {
     weight_row row[tile_outputs];
-    bool takes = true;
-    for (size_t n = 0; n < tile_outputs; ++n) {
+    for (size_t n = 0; n < tile_outputs; ++n)
       row[n] = row_of(a.weight, std::min(unit.first_output + n * apart + i, unit.last_output - 1));
-      takes = takes && stream_decoder<Format>::takes(row[n].scales, scale_count);
-    }
     vec16 total[Rows][tile_outputs];
-    if (takes)
-      stream_tile<Format, Rows>(decode, row, x, width, total);
-    else
-      plain_tile<Format, Rows>(row, x, width, total);
+    tile(row, total);
     for (size_t m = 0; m < Rows; ++m) {
       float sums[tile_outputs];
       for (vec16& t : total[m]) t = stream_decoder<Format>::restore(t);
@@ -148,6 +160,37 @@ void stream_outputs(const linear_args& a, const linear_unit& unit, float* x) {
         if (o < unit.last_output) finish(a, unit.first_row + m, o, sums + n, 1);
       }
     }
+  }
+}
+
+// Few input rows.
+template <weight_format Format, size_t Rows>
+void stream_outputs(const linear_args& a, const linear_unit& unit, float* memory) {
+  using special = stream_decoder<Format>;
+  const special decode;
+  const size_t width = a.weight.width, scale_count = has_scales(Format) ? (width + 31) / 32 : 0;
+  const bool ordinary = arrange_inputs<Format, Rows>(a, unit.first_row, memory);
+  float* const scaled = memory + linear_stream_floats;
+  // One row of scales serves 32 outputs when they go into the inputs.
+  const size_t step = special::scales_inputs ? 32 : unit.last_output - unit.first_output;
+  for (size_t o = unit.first_output; o < unit.last_output; o += step) {
+    linear_unit part = unit;
+    part.first_output = o;
+    part.last_output = std::min(o + step, unit.last_output);
+    const uint8_t* scales = row_of(a.weight, o).scales;
+    const bool special_inputs =
+        special::scales_inputs && ordinary && are_ordinary(scales, scale_count);
+    if (special_inputs) scale_inputs<Rows>(memory, scales, width, special::input_factor, scaled);
+    const float* x = special_inputs ? scaled : memory;
+    stream_tiles<Format, Rows>(
+        a, part, [&](const weight_row(&row)[tile_outputs], vec16(&total)[Rows][tile_outputs]) {
+          bool takes = special_inputs || !special::scales_inputs;
+          for (const weight_row& r : row) takes = takes && special::takes(r.scales, scale_count);
+          if (takes)
+            stream_tile<Format, Rows>(decode, row, x, width, total);
+          else
+            plain_tile<Format, Rows>(row, x, width, total);
+        });
   }
 }
 
@@ -246,7 +289,7 @@ template <weight_format Format>
 void run_unit(const linear_args& a, const linear_unit& unit, const worker& self) {
   const size_t rows = unit.last_row - unit.first_row;
   auto* memory = reinterpret_cast<float*>(self.scratch);
-  if (rows <= stream_rows && rows * a.weight.width <= linear_stream_floats) {
+  if (rows <= stream_rows && rows * (a.weight.width + block_columns) <= linear_stream_floats) {
     if (rows == 1) return stream_outputs<Format, 1>(a, unit, memory);
     if (rows == 2) return stream_outputs<Format, 2>(a, unit, memory);
     if constexpr (stream_rows > 2) {

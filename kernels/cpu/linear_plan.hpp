@@ -11,7 +11,7 @@ inline constexpr size_t linear_columns = 640;   ///< of weights decoded at once,
 inline constexpr size_t linear_outputs = 64;    ///< outputs of many rows computed together
 inline constexpr size_t linear_row_block = 66;  ///< input rows of one unit, whole tiles
 inline constexpr size_t linear_few_rows = 18;   ///< up to these, a decoded tile is used at once
-/// Inputs that products of few rows may arrange in scratch memory.
+/// Inputs that products of few rows may arrange in scratch memory, and scale there once more.
 inline constexpr size_t linear_stream_floats = size_t{1} << 17;
 
 /// A rectangle of one product's result.

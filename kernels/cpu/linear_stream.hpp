@@ -5,14 +5,17 @@
 #include <cstddef>
 
 /// Products of few rows: weights go from memory through registers into the sums, four weight rows
-/// at a time. What bounds them is the decoding, so a format may have a decoder of its own here
-/// whose lanes lie in another order: the input is arranged alike, and the sums are put back in
-/// order before their tree. No bit changes.
+/// at a time. What bounds them is the decoding, so a format may have a decoder of its own here.
+/// Its lanes may lie in another order: the input is arranged alike, and the sums are put back in
+/// order before their tree. It may leave the scale to the input, where both products are exact.
+/// No bit changes.
 DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 
 template <weight_format Format>
 struct stream_decoder : decoder<Format> {
+  static constexpr bool scales_inputs = false;
+  static constexpr float input_factor = 1;
   DEEPINFER_INLINE stream_decoder() {}
   /// Whether `block` may be used for a row with these scales.
   DEEPINFER_INLINE static bool takes(const uint8_t*, size_t) { return true; }
@@ -20,13 +23,44 @@ struct stream_decoder : decoder<Format> {
   DEEPINFER_INLINE static vec16 restore(vec16 sum) { return sum; }
 };
 
+/// Scales whose products with E4M3 values are normal numbers, and which leave inputs of ordinary
+/// size (`is_ordinary`) normal: then round(w * s) * x and w * (x * s) are one real number.
+DEEPINFER_INLINE bool are_ordinary(const uint8_t* scales, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (scales[i] < 127 - 24 || scales[i] > 127 + 24) return false;
+  return true;
+}
+DEEPINFER_INLINE bool are_ordinary(vec16 x) {
+  const vec16 size = abs(x);
+  const uint32_t fits = bits_of(size > all(0x1p-90f)) & bits_of(size < all(0x1p90f));
+  return (fits | bits_of(size == all(0.0f))) == 0xFFFF;
+}
+
 #if defined(DEEPINFER_FOR_AVX512)
+
+/// The scales of 32 x 32 tiles go into the inputs, once for 32 weight rows.
+template <>
+struct stream_decoder<weight_format::fp8> {
+  static constexpr bool scales_inputs = true;
+  static constexpr float input_factor = 1;
+  e4m3_lookup lookup;
+
+  DEEPINFER_INLINE stream_decoder() {}
+  DEEPINFER_INLINE static bool takes(const uint8_t*, size_t) { return true; }
+  DEEPINFER_INLINE static vec16 arrange(vec16 x) { return x; }
+  DEEPINFER_INLINE static vec16 restore(vec16 sum) { return sum; }
+  DEEPINFER_INLINE void block(const uint8_t* values, const uint8_t*, vec16 (&w)[4]) const {
+    lookup.block(values, w);
+  }
+};
 
 /// Shifts and integer additions run beside the multiply-adds, lookups and multiplications partly
 /// in their place (Zen 4): so nibbles are brought down by a shift, and the scale goes into the
 /// table's exponents.
 template <>
 struct stream_decoder<weight_format::fp4> {
+  static constexpr bool scales_inputs = false;
+  static constexpr float input_factor = 1;
   vec16 table;
   __m512i shifts;
 
@@ -75,6 +109,21 @@ struct stream_decoder<weight_format::fp4> {
 
 inline constexpr size_t stream_rows = 4;
 #else
+#if defined(DEEPINFER_FOR_AVX2)
+template <>
+struct stream_decoder<weight_format::fp8> {
+  static constexpr bool scales_inputs = true;
+  static constexpr float input_factor = 256;  // what the halves of `decoder` lack
+
+  DEEPINFER_INLINE stream_decoder() {}
+  DEEPINFER_INLINE static bool takes(const uint8_t*, size_t) { return true; }
+  DEEPINFER_INLINE static vec16 arrange(vec16 x) { return x; }
+  DEEPINFER_INLINE static vec16 restore(vec16 sum) { return sum; }
+  DEEPINFER_INLINE void block(const uint8_t* values, const uint8_t*, vec16 (&w)[4]) const {
+    for (size_t t = 0; t < 4; ++t) w[t] = decoder<weight_format::fp8>::halves(values + 16 * t);
+  }
+};
+#endif
 inline constexpr size_t stream_rows = 2;
 #endif
 
