@@ -2,6 +2,7 @@
 #include "actors/node/progress_line.hpp"
 #include "actors/node/token_file.hpp"
 #include "runtime/model/forward_dump.hpp"
+#include "runtime/model/model_size.hpp"
 #include "runtime/model/random_checkpoint.hpp"
 #include "runtime/model/verify_checkpoint.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -51,15 +52,24 @@ progress_line::when shown(const model_flags& flags) {
 int make_random(const model_flags& flags) {
   const auto shape = model::parse_random_shape(flags.shape);
   if (!shape) return fail(shape.error(), exit_usage);
-  progress_line line(shown(flags));
   model::random_options options;
   options.seed = flags.seed;
   if (flags.force) options.foreign = model::random_options::foreign_files::write_beside;
-  options.progress = [&line](uint64_t done, uint64_t all) { line.update(done, all); };
-  const auto done = model::make_random_checkpoint(flags.dir, *shape, options);
-  if (done) return exit_done;
-  return fail(done.error(),
-              done.error().code == error_code::invalid_argument ? exit_usage : exit_failed);
+  result<void> done;
+  {
+    progress_line line(shown(flags));
+    options.progress = [&line](uint64_t now, uint64_t all) { line.update(now, all); };
+    done = model::make_random_checkpoint(flags.dir, *shape, options);
+  }
+  if (!done)
+    return fail(done.error(),
+                done.error().code == error_code::invalid_argument ? exit_usage : exit_failed);
+  const model::model_size size = model::size_of_shape(*shape);
+  std::printf("%s: %.1f M parameters, %.1f M of them active for a token, %.1f MB\n",
+              flags.dir.c_str(), static_cast<double>(size.parameters) / 1e6,
+              static_cast<double>(size.active()) / 1e6,
+              static_cast<double>(size.resident_bytes + size.mapped_bytes) / 1e6);
+  return exit_done;
 }
 
 result<uint32_t> tokenizer_size(const std::filesystem::path& file) {

@@ -2,13 +2,15 @@
 #include "runtime/model/forward_dump.hpp"
 #include "runtime/model/json_fields.hpp"
 #include "runtime/model/layout_fingerprint.hpp"
+#include "runtime/model/model_size.hpp"
+#include "runtime/model/tensor_table.hpp"
 #include "runtime/model/v41_config.hpp"
 #include "runtime/model/v41_sequence.hpp"
+#include "runtime/model/vision_config.hpp"
 
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
-#include <algorithm>
 #include <map>
 
 namespace deepinfer::model {
@@ -32,41 +34,58 @@ std::string hex(uint64_t value) {
   return out;
 }
 
-// Which part of the model owns a tensor, as the released checkpoint's totals are grouped.
-std::string_view owner_of(std::string_view tensor) {
-  if (tensor.find(".engram.embed.") != std::string_view::npos) return "engram tables";
-  if (tensor.find(".engram.") != std::string_view::npos) return "engram projections";
-  if (tensor.starts_with("layers.")) {
-    if (tensor.find(".ffn.experts.") != std::string_view::npos) return "routed experts";
-    return "layers without routed experts";
-  }
-  if (tensor.starts_with("mtp.")) return "drafter";
-  if (tensor.starts_with("embed.") || tensor.starts_with("head.") || tensor.starts_with("norm."))
-    return "embedding and head";
-  if (tensor.starts_with("vision.") || tensor.starts_with("aligner.") ||
-      tensor.starts_with("image_"))
-    return "vision";
-  return "other";
+void put_tally(json_writer& json, std::string_view name, const group_total& sum) {
+  json.Key(name.data(), static_cast<rapidjson::SizeType>(name.size()));
+  json.StartObject();
+  put(json, "tensors", sum.tensors);
+  put(json, "bytes", sum.bytes);
+  json.EndObject();
 }
 
-struct tally {
-  uint64_t tensors = 0;
-  uint64_t bytes = 0;
-};
-
-void put_tallies(json_writer& json,
-                 const char* key,
-                 const std::map<std::string_view, tally>& tallies) {
-  json.Key(key);
-  json.StartObject();
-  for (const auto& [name, sum] : tallies) {
-    json.Key(name.data(), static_cast<rapidjson::SizeType>(name.size()));
-    json.StartObject();
-    put(json, "tensors", sum.tensors);
-    put(json, "bytes", sum.bytes);
-    json.EndObject();
+// What the folder holds, by owner; tensors that the configuration does not call for come last.
+void put_groups(json_writer& json,
+                const checkpoint& files,
+                const v41_config& config,
+                std::span<const table_entry> table) {
+  group_totals totals{};
+  group_total others;
+  for (const tensor_view& t : files.tensors()) {
+    const table_entry* entry = find_entry(table, t.name);
+    group_total& sum = entry == nullptr ? others : totals[static_cast<size_t>(entry->group)];
+    ++sum.tensors;
+    sum.bytes += t.bytes.size();
   }
+  json.Key("groups");
+  json.StartObject();
+  for (size_t g = 0; g < tensor_groups; ++g)
+    if (totals[g].tensors > 0)
+      put_tally(json, group_name(static_cast<tensor_group>(g), config), totals[g]);
+  if (others.tensors > 0) put_tally(json, "other", others);
   json.EndObject();
+}
+
+void put_types(json_writer& json, const checkpoint& files) {
+  std::map<std::string_view, group_total> by_type;
+  for (const tensor_view& t : files.tensors()) {
+    group_total& sum = by_type[to_string(t.type)];
+    ++sum.tensors;
+    sum.bytes += t.bytes.size();
+  }
+  json.Key("by_type");
+  json.StartObject();
+  for (const auto& [name, sum] : by_type) put_tally(json, name, sum);
+  json.EndObject();
+}
+
+void put_size(json_writer& json, const model_size& size) {
+  put(json, "parameters", size.parameters);
+  put(json, "active_parameters", size.active());
+  put(json, "active_parameters_encoder", size.active_encoder);
+  put(json, "active_parameters_decoder", size.active_decoder);
+  put(json, "active_parameters_head", size.active_head);
+  put(json, "resident_bytes", size.resident_bytes);
+  put(json, "mapped_bytes", size.mapped_bytes);
+  put(json, "routed_expert_bytes", size.routed_bytes);
 }
 
 void put_shape(json_writer& json, const v41_config& c) {
@@ -90,6 +109,8 @@ void put_shape(json_writer& json, const v41_config& c) {
     for (const uint32_t value : *list) json.Uint(value);
     json.EndArray();
   }
+  put(json, "drafter_stages", c.drafter.stages);
+  put(json, "drafter_block", c.drafter.block);
 }
 
 }  // namespace
@@ -105,22 +126,22 @@ result<std::string> describe_model(const std::filesystem::path& checkpoint_folde
     if (!text) return text.error();
     side_file = *std::move(text);
   }
-  std::map<std::string_view, tally> by_type, by_owner;
-  for (const tensor_view& t : files->tensors())
-    for (tally* sum : {&by_type[to_string(t.type)], &by_owner[owner_of(t.name)]}) {
-      ++sum->tensors;
-      sum->bytes += t.bytes.size();
-    }
+  const auto vision = parse_vision_config(files->config_text());
+  if (!vision) return vision.error();
+  const auto table = make_tensor_table(*config, *vision);
+  if (!table) return table.error();
   rapidjson::StringBuffer text;
   json_writer json(text);
   json.SetIndent(' ', 1);
   json.StartObject();
   put(json, "name", files->name());
   put_shape(json, *config);
+  put(json, "vision_layers", *vision ? (*vision)->layers : 0);
   put(json, "tensors", files->tensors().size());
   put(json, "bytes", files->tensor_bytes());
-  put_tallies(json, "by_type", by_type);
-  put_tallies(json, "by_owner", by_owner);
+  put_size(json, size_of(*config, *table));
+  put_types(json, *files);
+  put_groups(json, *files, *config, *table);
   put(json, "state_bytes_per_token", state_bytes_per_token(*config, numeric_level::L1));
   put(json, "state_bytes_fixed", state_bytes_fixed(*config, numeric_level::L1));
   put(json, "layout_L0", hex(layout_fingerprint(*files, side_file, numeric_level::L0)));

@@ -31,6 +31,7 @@ model_size size_of(const v41_config& config, std::span<const table_entry> table)
   for (const table_entry& entry : table) {
     const uint64_t weights = weights_in(entry);
     out.parameters += weights;
+    if (routed(entry)) out.routed_bytes += entry.bytes();
     const bool table_rows = entry.group == tensor_group::engram_tables;
     (table_rows ? out.mapped_bytes : out.resident_bytes) += entry.bytes();
     switch (entry.group) {

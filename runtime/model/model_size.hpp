@@ -17,7 +17,8 @@ struct model_size {
   uint64_t active_decoder = 0;
   uint64_t active_head = 0;
   uint64_t mapped_bytes = 0;    ///< Engram tables: read row by row, may stay on disk
-  uint64_t resident_bytes = 0;  ///< everything else
+  uint64_t resident_bytes = 0;  ///< everything else, the drafter and vision too
+  uint64_t routed_bytes = 0;    ///< of these, routed experts of backbone and drafter
 
   /// What a generated token costs.
   [[nodiscard]] uint64_t active() const { return active_encoder + active_decoder + active_head; }

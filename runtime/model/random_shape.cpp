@@ -1,5 +1,6 @@
 #include "runtime/model/random_shape.hpp"
 
+#include "proto/types/check.hpp"
 #include "runtime/model/engram_recipe.hpp"
 
 #include <algorithm>
@@ -146,7 +147,7 @@ model_shape small() {
   c.yarn.original_positions = 8192;
   c.index_heads = 8, c.index_width = 64, c.index_top = 256;
   c.candidate_blocks = 2048, c.candidate_block_size = 8;
-  c.expert_width = 192, c.experts = 48, c.experts_per_token = 4;
+  c.expert_width = 192, c.experts = 48, c.experts_per_token = 3;
   set_engram(c, {.longest_ngram = 3,
                  .heads = 4,
                  .row_width = 64,
@@ -204,6 +205,13 @@ model_shape shape_of(random_shape shape) {
       break;
   }
   return mini(shape);
+}
+
+model_size size_of_shape(random_shape shape) {
+  const model_shape model = shape_of(shape);
+  const auto table = make_tensor_table(model.text, model.vision);
+  DEEPINFER_CHECK(table.has_value());  // the shapes above are far below the limit
+  return size_of(model.text, *table);
 }
 
 }  // namespace deepinfer::model

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "proto/types/result.hpp"
+#include "runtime/model/model_size.hpp"
 #include "runtime/model/v41_config.hpp"
 #include "runtime/model/vision_config.hpp"
 
@@ -31,5 +32,6 @@ struct model_shape {
 };
 
 [[nodiscard]] model_shape shape_of(random_shape shape);
+[[nodiscard]] model_size size_of_shape(random_shape shape);
 
 }  // namespace deepinfer::model

@@ -245,8 +245,10 @@ TEST_SUITE("runtime/model") {
     const auto text = describe_model(test::mini_checkpoint("mini8"));
     REQUIRE(text);
     for (const char* part :
-         {"\"name\": \"mini8\"", "\"layers\": 8", "\"routed experts\"", "\"engram tables\"",
-          "\"state_bytes_per_token\": 80", "\"layout_L1\""}) {
+         {"\"name\": \"mini8\"", "\"layers\": 8", "\"layers 0-3 without Engram\"",
+          "\"Engram tables + scales\"", "\"drafter_stages\": 3", "\"vision_layers\": 2",
+          "\"active_parameters\": ", "\"mapped_bytes\": 25278", "\"state_bytes_per_token\": 80",
+          "\"layout_L1\""}) {
       CAPTURE(part);
       CHECK(text->find(part) != std::string::npos);
     }
