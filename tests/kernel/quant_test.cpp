@@ -1,5 +1,6 @@
 #include "kernels/api/number_formats.hpp"
 #include "tests/kernel/backend.hpp"
+#include "tests/kernel/random_weight.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,32 +10,15 @@
 
 using namespace deepinfer;
 using namespace deepinfer::kernels;
+using test::everywhere;
 using test::poisoned;
-using test::random_floats;
 
 namespace {
 
-constexpr row_format formats[] = {row_format::fp8_32, row_format::fp4_32, row_format::fp4_16};
-
-// Rows whose groups span many binades, with values on and beside rounding borders.
-std::vector<float> hard_rows(test::rng& random, size_t count) {
-  std::vector<float> out(count);
-  for (size_t i = 0; i < count; ++i) {
-    const int binade = static_cast<int>((i / 32 * 7) % 40) - 30;
-    const float step = 0.25f * static_cast<float>(random.below(49)) - 6;  // grid and midpoints
-    const float value = random.below(2) == 0 ? step : static_cast<float>(random.real() * 12 - 6);
-    out[i] = std::ldexp(value, binade);
-  }
+std::vector<float> decoded(const op_table& table, stream& queue, const weight_matrix& weight) {
+  auto out = poisoned(size_t{weight.rows} * weight.width);
+  table.dequant(queue, {out.data(), weight});
   return out;
-}
-
-// Where fp4_16 is not idempotent, by its definition: below 2^-6 the steps of the E4M3 scale are so
-// coarse that amax = 4 s may come out, which a second pass gives a smaller scale and clamps.
-bool subnormal_scale(const std::vector<float>& in, size_t i, row_format format) {
-  if (format != row_format::fp4_16) return false;
-  float amax = 0;
-  for (size_t k = i / 16 * 16; k < i / 16 * 16 + 16; ++k) amax = std::fmax(amax, std::fabs(in[k]));
-  return amax < 6 * 0x1p-6f;
 }
 
 }  // namespace
@@ -52,17 +36,18 @@ TEST_SUITE("kernels") {
                                    -0.015625f,  -0.03125f,   -0.0078125f, 0.015625f,
                                    -0.0234375f, -0.0078125f, -0.046875f,  -0.0078125f,
                                    0.0078125f,  0.015625f,   -0.0078125f, -0.0078125f};
-    auto tables = test::backends();
-    tables.push_back(test::reference());
-    for (const op_table& table : tables) {
-      CAPTURE(table.name);
-      auto got8 = poisoned(8), got4 = poisoned(32);
-      table.dequant_fp8(queue, {got8.data(), fp8.data(), scale8.data(), 1, 8});
-      CHECK(got8 == want8);
-      table.dequant_fp4(queue, {got4.data(), fp4.data(), scale4.data(), 1, 32});
-      got4.resize(16);
-      CHECK(got4 == want4);
-    }
+    const weight_matrix eight{fp8.data(), scale8.data(), 1, 8, weight_format::fp8};
+    const weight_matrix four{fp4.data(), scale4.data(), 1, 32, weight_format::fp4};
+    const auto run = [&](const op_table& table, stream& own) {
+      auto both = decoded(table, own, eight);
+      const auto second = decoded(table, own, four);
+      both.insert(both.end(), second.begin(), second.begin() + 16);
+      return both;
+    };
+    auto want = want8;
+    want.insert(want.end(), want4.begin(), want4.end());
+    CHECK(everywhere(run) == want);
+    CHECK(run(test::reference(), queue) == want);
   }
 
   TEST_CASE("E4M3, UE8M0, E2M1 and bf16 mean what their definitions say") {
@@ -89,95 +74,22 @@ TEST_SUITE("kernels") {
     CHECK(bf16_bits(1.01171875f) == 0x3F82);
   }
 
-  TEST_CASE("packing gives the reference's bytes, and unpacking what fake_quant gives") {
-    test::rng random{31};
-    stream queue;
-    const uint32_t rows = 300, width = 96;
-    for (const row_format format : formats)
-      for (const auto& in : {hard_rows(random, rows * width), random_floats(random, rows * width),
-                             std::vector<float>(rows * width, 0.0f)}) {
-        const size_t bytes = rows * packed_row_bytes(format, width);
-        std::vector<uint8_t> want(bytes, 0xEE);
-        test::reference().pack_rows(queue, {want.data(), in.data(), rows, width, format});
-        for (const op_table& table : test::backends()) {
-          std::vector<uint8_t> got(bytes, 0x11);
-          table.pack_rows(queue, {got.data(), in.data(), rows, width, format});
-          CHECK(got == want);
-          auto unpacked = poisoned(in.size()), want_unpacked = unpacked;
-          table.unpack_rows(queue, {unpacked.data(), got.data(), rows, width, format});
-          test::reference().unpack_rows(queue,
-                                        {want_unpacked.data(), got.data(), rows, width, format});
-          CHECK(unpacked == want_unpacked);
-          auto quantised = in;
-          table.fake_quant(queue, {quantised.data(), rows, width, format});
-          CHECK(quantised == unpacked);
-          // idempotent, and exact in bf16: storing loses nothing
-          auto again = quantised;
-          table.fake_quant(queue, {again.data(), rows, width, format});
-          for (size_t i = 0; i < again.size(); ++i)
-            if (!subnormal_scale(in, i, format)) CHECK(again[i] == quantised[i]);
-          for (const float v : quantised) CHECK(bf16_value(bf16_bits(v)) == v);
-        }
-      }
-  }
-
-  TEST_CASE("known answers: ties go to even and a scale that rounds down clamps") {
-    stream queue;
-    for (const op_table& table : test::backends()) {
-      std::vector<float> row(32, 0.0f);
-      const std::vector<float> ties{0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5, 6, -2.5f, -0.25f};
-      std::copy(ties.begin(), ties.end(), row.begin());
-      table.fake_quant(queue, {row.data(), 1, 32, row_format::fp4_32});
-      row.resize(ties.size());
-      CHECK(row == std::vector<float>{0, 1, 1, 2, 2, 4, 4, 6, -2, 0});
-      // 6.3 / 6 = 1.05 rounds to 1: 6.3 is cut to 6
-      std::vector<float> clamped(16, 0.0f);
-      clamped[3] = 6.3f;
-      table.fake_quant(queue, {clamped.data(), 1, 16, row_format::fp4_16});
-      CHECK(clamped[3] == 6);
-      // 17 and 19 between the steps 16, 18, 20 of E4M3 at scale 1 (amax 448)
-      std::vector<float> fp8(32, 0.0f);
-      fp8[0] = 448, fp8[1] = 17, fp8[2] = 19, fp8[3] = 0x1p-10f, fp8[4] = 3 * 0x1p-10f;
-      table.fake_quant(queue, {fp8.data(), 1, 32, row_format::fp8_32});
-      fp8.resize(5);
-      CHECK(fp8 == std::vector<float>{448, 16, 20, 0, 0x1p-8f});
-    }
-  }
-
-  TEST_CASE("a value that is no number survives the quantiser as one") {
-    stream queue;
-    for (const op_table& table : test::backends())
-      for (const row_format format : formats) {
-        std::vector<float> row(32, 1.0f);
-        row[5] = NAN;
-        row[6] = std::numeric_limits<float>::infinity();
-        table.fake_quant(queue, {row.data(), 1, 32, format});
-        CHECK(std::isnan(row[5]));
-        CHECK(std::isinf(row[6]));
-      }
-  }
-
-  TEST_CASE("weight tiles of odd size use the right scale") {
+  TEST_CASE("weights of odd size use the right scale in every format") {
     test::rng random{32};
     stream queue;
-    const uint32_t rows = 70, width = 45;
-    std::vector<uint8_t> codes(rows * width), scales(3 * 2);
-    for (uint8_t& c : codes) c = static_cast<uint8_t>(random.below(127));
-    for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<uint8_t>(120 + i);
-    auto want = poisoned(rows * width);
-    test::reference().dequant_fp8(queue, {want.data(), codes.data(), scales.data(), rows, width});
-    CHECK(want[69 * 45 + 44] == e4m3_value(codes[69 * 45 + 44]) * ue8m0_value(scales[5]));
-    std::vector<uint8_t> fp4(4 * 64 / 2), fp4_scales(4 * 2, 126);
-    for (uint8_t& c : fp4) c = static_cast<uint8_t>(random.below(256));
-    fp4_scales[3] = 130;
-    auto want4 = poisoned(4 * 64);
-    test::reference().dequant_fp4(queue, {want4.data(), fp4.data(), fp4_scales.data(), 4, 64});
-    for (const op_table& table : test::backends()) {
-      auto got = poisoned(want.size()), got4 = poisoned(want4.size());
-      table.dequant_fp8(queue, {got.data(), codes.data(), scales.data(), rows, width});
-      CHECK(got == want);
-      table.dequant_fp4(queue, {got4.data(), fp4.data(), fp4_scales.data(), 4, 64});
-      CHECK(got4 == want4);
-    }
+    for (const weight_format format :
+         {weight_format::f32, weight_format::bf16, weight_format::fp8, weight_format::fp4})
+      for (const uint32_t rows : {1u, 70u})
+        for (const uint32_t width : {1u, 45u, 64u, 160u}) {
+          if (format == weight_format::fp4 && width % 32 != 0) continue;
+          const test::random_weight weight(random, format, rows, width);
+          CHECK(everywhere([&](const op_table& table, stream& own) {
+                  return decoded(table, own, weight.view);
+                }) == decoded(test::reference(), queue, weight.view));
+        }
+    const test::random_weight tiles(random, weight_format::fp8, 70, 45);
+    const auto values = decoded(test::reference(), queue, tiles.view);
+    CHECK(values[69 * 45 + 44] ==
+          e4m3_value(tiles.values[69 * 45 + 44]) * ue8m0_value(tiles.scales[5]));
   }
 }
