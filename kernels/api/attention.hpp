@@ -7,6 +7,10 @@
 
 namespace deepinfer::kernels {
 
+/// Keys of one row, and their width, that every backend has room for.
+inline constexpr uint32_t most_attended_keys = 1u << 16;
+inline constexpr uint32_t most_attended_width = 1024;
+
 /// Attention of every row over its own short list of keys, which are also the values, shared by
 /// all heads: first `window_count[r]` consecutive rows of `window` from `window_first[r]`, then the
 /// rows `selected[r][0..selected_count[r])` of `chosen`, in that order:

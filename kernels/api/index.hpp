@@ -9,6 +9,9 @@
 /// never chosen.
 namespace deepinfer::kernels {
 
+/// Entries or blocks that may be kept of a longer list; of a list no longer than `keep` all are.
+inline constexpr uint32_t most_kept = 1u << 16;
+
 /// score[r][j] = sum_h weight[r][h] * scale * max(0, query[r][h] . key[j]) for j < visible[r], and
 /// -infinity for the others up to `entries` and for those in a block whose mask byte is 0.
 struct index_score_args {
