@@ -44,6 +44,22 @@ inline constexpr double half_pi[] = {0x1.921fb00000000p+0, 0x1.5110b00000000p-22
   return std::ldexp(sum, static_cast<int>(n));
 }
 
+/// e^x in fp32 within 2 units in the last place; 0 below -87, e^88 above 88; NaN stays NaN. The
+/// vectors of `kernels/cpu` do the same steps, so the bits are the same too.
+[[nodiscard]] inline float portable_exp_float(float x) {
+  if (!(x >= -87.0f)) return x == x ? 0.0f : x;
+  const float clamped = x < 88.0f ? x : 88.0f;
+  // Adding 1.5 * 2^23 rounds to the nearest integer, which then sits in the low mantissa bits.
+  const float shifted = std::fma(clamped, 1.44269504f, 12582912.0f);
+  const float n = shifted - 12582912.0f;
+  // n * ln 2 in two pieces
+  const float r = std::fma(n, 2.12194440e-4f, std::fma(n, -0.693359375f, clamped));
+  constexpr float coefficients[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1};
+  float p = 1.0f / 5040;
+  for (const float c : coefficients) p = std::fma(p, r, c);
+  return std::ldexp(p, static_cast<int>(n));
+}
+
 /// Natural logarithm of a normal x > 0.
 [[nodiscard]] inline double portable_log(double x) {
   using namespace portable_detail;

@@ -11,6 +11,7 @@
 #include "kernels/api/norm.hpp"
 #include "kernels/api/quant.hpp"
 #include "kernels/api/rope.hpp"
+#include "kernels/api/sample.hpp"
 #include "kernels/api/stream.hpp"
 #include "kernels/api/weight.hpp"
 
@@ -49,6 +50,7 @@ struct op_table {
   op<pack_rows_args> pack_rows = nullptr;
   op<unpack_rows_args> unpack_rows = nullptr;
   op<dequant_args> dequant = nullptr;
+  op<sample_args> sample = nullptr;
 };
 
 /// Fills every slot with the reference in double: slow, written to be believed.

@@ -45,6 +45,7 @@ void fill(op_table& table) {
   table.pack_rows = pack_rows;
   table.unpack_rows = unpack_rows;
   table.dequant = dequant;
+  table.sample = sample;
 }
 
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA

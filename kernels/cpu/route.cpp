@@ -55,8 +55,8 @@ struct row_scores {
   [[nodiscard]] static DEEPINFER_INLINE vec16 log1p(vec16 x) {
     const vec16 s = x / (all(2.0f) + x), s2 = s * s;
     vec16 p = all(1.0f / 13);
-    for (const float inverse : {1.0f / 11, 1.0f / 9, 1.0f / 7, 1.0f / 5, 1.0f / 3, 1.0f})
-      p = fma(p, s2, all(inverse));
+    constexpr float inverse[] = {1.0f / 11, 1.0f / 9, 1.0f / 7, 1.0f / 5, 1.0f / 3, 1};
+    for (const float c : inverse) p = fma(p, s2, all(c));
     return all(2.0f) * s * p;
   }
 };

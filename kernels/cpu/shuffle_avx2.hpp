@@ -95,6 +95,21 @@ DEEPINFER_INLINE vec16 pick8(vec16 table, ivec16 index) {
   return {_mm256_permutevar8x32_ps(table.a, index.a), _mm256_permutevar8x32_ps(table.a, index.b)};
 }
 
+DEEPINFER_INLINE void multiply_wide(ivec16 x, ivec16 factor, ivec16& high, ivec16& low) {
+  const auto half = [](__m256i a, __m256i b, __m256i& upper, __m256i& lower) {
+    const __m256i even = _mm256_mul_epu32(a, b);
+    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+    lower = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+    upper = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  };
+  half(x.a, factor.a, high.a, low.a);
+  half(x.b, factor.b, high.b, low.b);
+}
+
+DEEPINFER_INLINE ivec16 to_whole(vec16 x) {
+  return {_mm256_cvttps_epi32(x.a), _mm256_cvttps_epi32(x.b)};
+}
+
 DEEPINFER_INLINE void store_bytes(uint8_t* p, ivec16 x) {
   const __m256i byte = _mm256_set1_epi32(0xFF);
   const __m256i halves =

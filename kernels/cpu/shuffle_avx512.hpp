@@ -77,6 +77,17 @@ DEEPINFER_INLINE vec16 pick8(vec16 table, ivec16 index) {
   return {_mm512_permutexvar_ps(_mm512_and_si512(index.v, _mm512_set1_epi32(7)), table.v)};
 }
 
+DEEPINFER_INLINE void multiply_wide(ivec16 x, ivec16 factor, ivec16& high, ivec16& low) {
+  const __m512i even = _mm512_mul_epu32(x.v, factor.v);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(x.v, 32), factor.v);
+  low = {_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32))};
+  high = {_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd)};
+}
+
+DEEPINFER_INLINE ivec16 to_whole(vec16 x) {
+  return {_mm512_cvttps_epi32(x.v)};
+}
+
 DEEPINFER_INLINE void store_bytes(uint8_t* p, ivec16 x) {
   const __m128i bytes = _mm512_cvtepi32_epi8(x.v);
   std::memcpy(p, &bytes, sizeof bytes);

@@ -34,6 +34,19 @@ inline vec16 pick8(vec16 table, ivec16 index) {
   return lanewise::make<vec16>([&](size_t i) { return table.v[index.v[i] & 7]; });
 }
 
+inline void multiply_wide(ivec16 x, ivec16 factor, ivec16& high, ivec16& low) {
+  for (size_t i = 0; i < 16; ++i) {
+    const uint64_t product = uint64_t{x.v[i]} * factor.v[i];
+    high.v[i] = static_cast<uint32_t>(product >> 32);
+    low.v[i] = static_cast<uint32_t>(product);
+  }
+}
+
+inline ivec16 to_whole(vec16 x) {
+  return lanewise::make<ivec16>(
+      [&](size_t i) { return static_cast<uint32_t>(static_cast<int32_t>(x.v[i])); });
+}
+
 inline void store_bytes(uint8_t* p, ivec16 x) {
   for (size_t i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(x.v[i]);
 }

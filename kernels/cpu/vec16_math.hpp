@@ -10,7 +10,7 @@ namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 
 inline constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-/// e^x within 2 units in the last place; 0 below -87, e^88 above 88; NaN stays NaN.
+/// `portable_exp_float`, lane by lane.
 DEEPINFER_INLINE vec16 exp(vec16 x) {
   const vec16 clamped = min(max(x, all(-87.0f)), all(88.0f));
   // Adding 1.5 * 2^23 rounds to the nearest integer, which then sits in the low mantissa bits.

@@ -28,5 +28,6 @@ void fake_quant(stream&, const fake_quant_args& a);
 void pack_rows(stream&, const pack_rows_args& a);
 void unpack_rows(stream&, const unpack_rows_args& a);
 void dequant(stream&, const dequant_args& a);
+void sample(stream&, const sample_args& a);
 
 }  // namespace deepinfer::kernels::ref

@@ -35,6 +35,7 @@ void register_ref(op_table& table) {
   table.pack_rows = ref::pack_rows;
   table.unpack_rows = ref::unpack_rows;
   table.dequant = ref::dequant;
+  table.sample = ref::sample;
 }
 
 }  // namespace deepinfer::kernels

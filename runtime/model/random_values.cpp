@@ -19,7 +19,7 @@ uint64_t key_of(uint64_t seed, std::string_view name) {
 
 random_values::random_values(uint64_t seed, std::string_view tensor) {
   const uint64_t key = key_of(seed, tensor);
-  key_.word = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
+  key_ = {{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)}};
 }
 
 // philox4x32_10 of `blocks` counters at once, one array per word so that compilers vectorise it.
@@ -72,8 +72,9 @@ void random_values::normals(uint64_t first, std::span<float> out) const {
 
 uint32_t random_values::below(uint64_t index, uint32_t bound) const {
   // The last counter word keeps these apart from the groups above.
-  const philox_counter at{{static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 1}};
-  const uint64_t word = philox4x32_10(at, key_).word[0];
+  const kernels::philox_counter at{
+      {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 1}};
+  const uint64_t word = kernels::philox4x32_10(at, key_).word[0];
   return static_cast<uint32_t>(word * bound >> 32);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/model/philox.hpp"
+#include "kernels/api/philox.hpp"
 
 #include <cstdint>
 #include <span>
@@ -26,7 +26,7 @@ private:
 
   void group_at(uint64_t number, float* out) const;
 
-  philox_key key_;
+  kernels::philox_key key_;
 };
 
 }  // namespace deepinfer::model

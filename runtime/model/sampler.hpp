@@ -7,12 +7,8 @@
 #include <span>
 #include <vector>
 
-/// Choosing a token from logits, as a pure function of (logits, parameters, position).
-///
-/// Order of the filters: temperature, top-k, top-p. The draw is Gumbel-max over what they keep,
-/// which is an exact categorical sample and needs no running sum over the vocabulary. The noise of
-/// token v at position t is word v mod 4 of Philox(key = seed, counter = (t, v div 4, purpose)), so
-/// it does not depend on which tokens survive the filters.
+/// Choosing a token from logits, as a pure function of (logits, parameters, position): the filters
+/// and the draw of `kernels/api/sample.hpp`, with their errors.
 namespace deepinfer::model {
 
 /// Keeps the random streams of one position apart. Numbers are part of every recorded run.
@@ -36,6 +32,7 @@ struct noise_place {
 [[nodiscard]] result<int32_t> choose_greedy(std::span<const float> logits);
 
 /// The ids that top-k and top-p keep, best first (ties: lower id first). Never empty on success.
+/// Ranks every token: for looking at a distribution, not for drawing from it.
 [[nodiscard]] result<std::vector<int32_t>> kept_tokens(std::span<const float> logits,
                                                        const sampling_params& params);
 
