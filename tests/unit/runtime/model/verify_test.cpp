@@ -1,4 +1,8 @@
+#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/checkpoint_index.hpp"
 #include "runtime/model/json_fields.hpp"
+#include "runtime/model/random_config.hpp"
+#include "runtime/model/tensor_file.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "runtime/model/verify_checkpoint.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
@@ -62,6 +66,50 @@ TEST_SUITE("runtime/model") {
       CHECK(report.scanned_bytes > 1'000'000);
       CHECK(text.find("good: 0 problems") != std::string::npos);
     }
+  }
+
+  // Holes take no room on the disk, so a checkpoint of half a terabyte is a few MB of headers.
+  TEST_CASE("a checkpoint of the released size is checked by its headers") {
+    const test::scratch_folder folder("released");
+    const path f = folder.path();
+    const std::string config_json = test::read_source("tests/golden/model/released_config.json");
+    const auto config = parse_v41_config(config_json);
+    const auto table = make_tensor_table(*config, *parse_vision_config(config_json));
+    REQUIRE(table);
+    test::write_file(f / "config.json", config_json);
+    test::write_file(f / "generation_config.json", generation_config_text());
+    test::write_file(f / "engram_meta.json",
+                     engram_meta_text(config->engram, std::vector<uint64_t>(config->vocabulary)));
+    std::vector<tensor_place> places;
+    const auto half = std::span(*table).first(table->size() / 2);
+    const auto rest = std::span(*table).subspan(half.size());
+    for (const auto& [name, part] :
+         {std::pair(test::first_shard, half), {test::second_shard, rest}}) {
+      REQUIRE(tensor_file::create(f / name, part));
+      for (const table_entry& entry : part) places.push_back({entry.name, name});
+    }
+    test::write_file(f / test::index_json, index_text(places, 510'286'023'000));
+    verify_options headers;
+    headers.depth = verify_depth::headers;
+    const verify_report report = verify(f, headers);
+    const std::string text = verify_text(report);
+    CAPTURE(text);
+    CHECK(report.problems == 1);  // a vocabulary of this size has a tokenizer
+    CHECK(says(report, {"tokenizer.json", "missing"}));
+    CHECK(says(report, {"all", "96,085", "510,286,023,000  ok"}));
+    CHECK(report.warnings == 0);
+  }
+
+  TEST_CASE("an index that names too many shards is refused") {
+    std::vector<tensor_place> places;
+    std::vector<std::string> names;
+    for (size_t i = 0; i <= checkpoint_limits::shards; ++i)
+      names.push_back("m" + std::to_string(i));
+    for (const std::string& name : names) places.push_back({name, name});
+    CHECK(parse_checkpoint_index(index_text(std::span(places).subspan(1), 0)));
+    const auto refused = parse_checkpoint_index(index_text(places, 0));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == error_code::too_large);
   }
 
   TEST_CASE("each kind of damage is named, with its file and tensor") {
