@@ -1,15 +1,18 @@
 #include "actors/bench/fabric_figures.hpp"
 #include "actors/bench/figure.hpp"
+#include "actors/bench/kernel_figures.hpp"
 #include "actors/bench/peer_process.hpp"
 #include "actors/bench/serve_figures.hpp"
 #include "actors/node/commands.hpp"
 #include "runtime/net/fabric/fabric_bench.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace deepinfer {
@@ -20,6 +23,8 @@ struct bench_flags {
   bool smoke = false;
   std::string peer;
   std::string model;
+  std::string only;
+  uint32_t threads = 0;
 };
 
 int show(const result<std::vector<bench::figure>>& figures, const bench_flags& flags) {
@@ -80,6 +85,20 @@ int run_serve(const bench_flags& flags) {
   return show(bench::measure_serve_figures(plan), flags);
 }
 
+int run_kernels(const bench_flags& flags) {
+  bench::kernel_plan plan;
+  plan.only = flags.only;
+  plan.threads =
+      flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  if (flags.smoke) {
+    plan.rounds = 1;
+    plan.memory_bytes = size_t{8} << 20;
+    plan.least = std::chrono::microseconds{1};
+    plan.only = flags.only.empty() ? "fp8" : flags.only;
+  }
+  return show(bench::measure_kernel_figures(plan), flags);
+}
+
 CLI::App* add_bench(CLI::App& bench,
                     const char* name,
                     const char* about,
@@ -108,6 +127,13 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->add_option("--model", flags->model,
                    "checkpoint for the chat codec and the start (default: the bundled one)")
       ->envname(model_folder_variable);
+  auto* kernels =
+      add_bench(*bench, "kernels",
+                "The limits of this machine, and which share of them each op reaches.", flags);
+  kernels->add_option("--only", flags->only, "cases with this in their name");
+  kernels->add_option("--threads", flags->threads, "beside one thread (default: all cores)")
+      ->check(CLI::Range(1, 256));
+  kernels->callback([flags, &exit_code] { exit_code = run_kernels(*flags); });
   serve->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
 }
 

@@ -1,4 +1,5 @@
 #include "kernels/api/cpu_device.hpp"
+#include "kernels/api/cpu_probe.hpp"
 #include "kernels/cpu/parallel.hpp"
 
 #if defined(__x86_64__)
@@ -10,13 +11,16 @@ namespace cpu {
 
 namespace isa_portable {
 void fill(op_table& table);
-}
+void fill(cpu_probe& probe);
+}  // namespace isa_portable
 namespace isa_avx2 {
 void fill(op_table& table);
-}
+void fill(cpu_probe& probe);
+}  // namespace isa_avx2
 namespace isa_avx512 {
 void fill(op_table& table);
-}
+void fill(cpu_probe& probe);
+}  // namespace isa_avx512
 
 }  // namespace cpu
 
@@ -46,6 +50,22 @@ void register_cpu(op_table& table, cpu_isa isa) {
   }
 }
 
+cpu_probe make_cpu_probe(cpu_isa isa) {
+  cpu_probe probe;
+  switch (isa) {
+    case cpu_isa::portable:
+      cpu::isa_portable::fill(probe);
+      break;
+    case cpu_isa::avx2:
+      cpu::isa_avx2::fill(probe);
+      break;
+    case cpu_isa::avx512:
+      cpu::isa_avx512::fill(probe);
+      break;
+  }
+  return probe;
+}
+
 #else
 
 cpu_isa best_cpu_isa() {
@@ -54,6 +74,12 @@ cpu_isa best_cpu_isa() {
 
 void register_cpu(op_table& table, cpu_isa) {
   cpu::isa_portable::fill(table);
+}
+
+cpu_probe make_cpu_probe(cpu_isa) {
+  cpu_probe probe;
+  cpu::isa_portable::fill(probe);
+  return probe;
 }
 
 #endif

@@ -62,6 +62,21 @@ class Bench(unittest.TestCase):
             if line['name'].endswith('short_streams_4'):
                 self.assertGreater(line['value'], 0, 'no request was answered')
 
+    def test_kernels_compares_ops_with_the_limits_of_the_machine(self):
+        lines = self.lines('kernels', '--threads', '2')
+        self.check_lines(lines, ['machine.read_t1', 'machine.fma_t2', 'machine.handover_t2',
+                                 'linear.square.fp8.256_t1', 'linear.square.fp8.256_t2'])
+        for line in lines:
+            self.assertGreater(line['value'], 0, line)
+            if line['name'].startswith('linear.square.fp8.256_t'):
+                self.assertIn('machine.', line['ratio_to'])
+
+    def test_kernels_measures_only_what_it_is_asked_for(self):
+        names = [line['name'] for line in self.lines('kernels', '--only', 'fp4.256')]
+        linear = [name for name in names if not name.startswith('machine.')]
+        self.assertTrue(linear)
+        self.assertTrue(all('fp4.256' in name for name in linear), linear)
+
     def test_without_json_it_is_a_table_with_one_row_a_figure(self):
         got = self.run_bench('fabric', '--smoke')
         self.assertEqual(got.returncode, 0, got.stderr)
