@@ -1,3 +1,4 @@
+#include "runtime/model/engram_hash.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/unit/runtime/model/mini_checkpoint.hpp"
@@ -53,7 +54,13 @@ TEST_SUITE("runtime/model") {
       const auto got = model->forward(prompt.tokens, {.per_layer = true, .images = prompt.images});
       REQUIRE(got);
       CHECK(relative_error(got->logits, want.floats("image.logits")) < 1e-5);
-      test::check_layers(want, "image", model->config(), got->layers, {}, 1e-5);
+      const v41_config& c = model->config();
+      test::check_layers(want, "image", c, got->layers, {}, 1e-5);
+      for (uint32_t i = 0; i < c.kv_sources.size(); ++i) {
+        const std::string prefix = test::layer_prefix("image", c.kv_sources[i]);
+        CHECK(relative_error(got->entries[i], want.floats(prefix + "ckv")) < 1e-5);
+        CHECK(relative_error(got->index_keys[i], want.floats(prefix + "ikey")) < 1e-5);
+      }
       for (const uint32_t chunk : {1u, 5u, 14u, 20u}) {
         CAPTURE(chunk);
         const auto cut = model->forward(prompt.tokens, {.chunk = chunk, .images = prompt.images});
@@ -76,6 +83,30 @@ TEST_SUITE("runtime/model") {
         prompt.tokens, {.per_layer = true, .images = prompt.images, .teacher = streams});
     REQUIRE(got);
     test::check_rounded_layers(want, "image", model->config(), got->layers);
+  }
+
+  TEST_CASE("n-grams of Engram do not reach into or across an image") {
+    for (const std::string shape : {"mini", "mini12"}) {
+      const golden_tensors want(shape + "_L0");
+      const auto folder = test::mini_checkpoint(shape);
+      const auto config = *parse_v41_config(test::file_text(folder / "config.json"));
+      const auto hash = engram_hash::make(config.engram, config.vocabulary,
+                                          test::file_text(folder / "engram_meta.json"));
+      REQUIRE(hash);
+      const auto tokens = want.ints("image.prompt"), types = want.ints("image.types");
+      std::vector<int64_t> got;
+      for (size_t p = 0; p < tokens.size(); ++p)
+        for (uint32_t layer = 0; layer < config.engram.layers.size(); ++layer) {
+          std::vector<int64_t> recent, rows(hash->columns());
+          for (size_t i = 0; i <= hash->look_back(); ++i) {
+            const bool dead = i > p || types[p - i] >= 0;
+            recent.push_back(dead ? engram_hash::no_token : hash->compressed(tokens[p - i]));
+          }
+          hash->rows(layer, recent, rows);
+          got.insert(got.end(), rows.begin(), rows.end());
+        }
+      CHECK(got == want.wide("image.engram_ids"));
+    }
   }
 
   TEST_CASE("an image's rows change what follows it and nothing before it") {
