@@ -13,6 +13,7 @@
 #include "kernels/api/rope.hpp"
 #include "kernels/api/sample.hpp"
 #include "kernels/api/stream.hpp"
+#include "kernels/api/vision.hpp"
 #include "kernels/api/weight.hpp"
 
 namespace deepinfer::kernels {
@@ -51,6 +52,11 @@ struct op_table {
   op<unpack_rows_args> unpack_rows = nullptr;
   op<dequant_args> dequant = nullptr;
   op<sample_args> sample = nullptr;
+  op<grid_rope_args> grid_rope = nullptr;
+  op<full_attention_args> full_attention = nullptr;
+  op<add_args> add = nullptr;
+  op<gelu_args> gelu = nullptr;
+  op<merge_cells_args> merge_cells = nullptr;
 };
 
 /// Fills every slot with the reference in double: slow, written to be believed.

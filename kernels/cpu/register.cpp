@@ -46,6 +46,11 @@ void fill(op_table& table) {
   table.unpack_rows = unpack_rows;
   table.dequant = dequant;
   table.sample = sample;
+  table.grid_rope = grid_rope;
+  table.full_attention = full_attention;
+  table.add = add;
+  table.gelu = gelu;
+  table.merge_cells = merge_cells;
 }
 
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA

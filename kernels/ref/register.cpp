@@ -36,6 +36,11 @@ void register_ref(op_table& table) {
   table.unpack_rows = ref::unpack_rows;
   table.dequant = ref::dequant;
   table.sample = ref::sample;
+  table.grid_rope = ref::grid_rope;
+  table.full_attention = ref::full_attention;
+  table.add = ref::add;
+  table.gelu = ref::gelu;
+  table.merge_cells = ref::merge_cells;
 }
 
 }  // namespace deepinfer::kernels
