@@ -11,12 +11,12 @@ vision_config read_all(const json_fields& vision) {
   c.width = vision.whole("hidden_size", {1, 1u << 16});
   c.heads = vision.whole("num_attention_heads", {1, 4096});
   c.inner_width = vision.whole("intermediate_size", {1, 1u << 18});
-  c.patch = vision.whole("patch_size", {1, 256});
+  c.patch = vision.whole("patch_size", {1, 64});
   c.downsample = vision.whole("downsample_ratio", {1, 16});
   c.rope_base = vision.real_or("rope_theta", {1, 1e12}, 10000);
   // The smallest span is a start, one cell, a newline and an end.
-  c.max_image_tokens = vision.whole("max_image_tokens", {4, 1u << 20});
-  c.min_pixels = vision.whole_or("min_pixels", {0, 1u << 30}, 0);
+  c.max_image_tokens = vision.whole("max_image_tokens", {4, 1u << 16});
+  c.min_pixels = vision.whole_or("min_pixels", {0, 1u << 28}, 0);
   c.max_aspect = vision.real_or("max_wh_ratio", {1e-3, 1e6}, 0);
   return c;
 }

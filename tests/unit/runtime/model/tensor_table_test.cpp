@@ -143,9 +143,11 @@ TEST_SUITE("runtime/model") {
           {"\"num_attention_heads\": 16", "\"num_attention_heads\": 15", "num_attention_heads"},
           {"\"num_attention_heads\": 16", "\"num_attention_heads\": 512", "num_attention_heads"},
           {"\"patch_size\": 14", "\"patch_size\": 0", "patch_size"},
+          {"\"patch_size\": 14", "\"patch_size\": 65", "patch_size"},
           {"\"downsample_ratio\": 3", "\"downsample_ratio\": 99", "downsample_ratio"},
           {"\"intermediate_size\": 2816", "\"intermediate_size\": -1", "intermediate_size"},
           {"\"max_image_tokens\": 1024", "\"max_image_tokens\": 3", "max_image_tokens"},
+          {"\"max_image_tokens\": 1024", "\"max_image_tokens\": 65537", "max_image_tokens"},
           {"\"max_wh_ratio\": null", "\"max_wh_ratio\": \"x\"", "max_wh_ratio"}}) {
       CAPTURE(c.now);
       const auto refused = with(c.what, c.now);
