@@ -73,7 +73,9 @@ struct step_item {
   std::span<const int32_t> tokens;     ///< a prefill chunk; empty: compute `target->last_sampled()`
   uint32_t tokens_to_come = 0;         ///< of the same prompt, behind this chunk
   std::span<const image_rows> images;  ///< of the chunk's image tokens, ascending; may reach out
-  bool sample = false;                 ///< choose a token behind the last computed one
+  /// Choose a token behind the last computed one: not inside a prompt (`tokens_to_come` > 0), whose
+  /// rows may never reach the head.
+  bool sample = false;
   sampling_params sampling;
   /// Without `tokens`, when sampling: most tokens to draft and verify in this step besides the one
   /// that is certain. A model without a drafter takes it as 0.

@@ -36,7 +36,7 @@ bool v41_stepper::acceptable(const step_item& item) const {
   const auto tokens = item.tokens.empty() ? std::span(&last, 1) : item.tokens;
   return tokens.size() <= info_.context_limit - item.target->computed_tokens() &&
          in_vocabulary(tokens, info_.vocabulary) && images_fit(item) &&
-         (!item.sample || validate(item.sampling).has_value());
+         (!item.sample || (item.tokens_to_come == 0 && validate(item.sampling).has_value()));
 }
 
 // Rows may only stand for image tokens. An image token without a row is text: a model may choose
