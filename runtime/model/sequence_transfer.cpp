@@ -80,10 +80,12 @@ bool read_block(std::span<const std::byte> bytes, uint32_t first, uint32_t last,
   return in.finished();
 }
 
+// One window of rows: what later tokens read. The slack behind it holds whatever verify steps left
+// there, so the bytes would depend on how the tokens were drafted.
 std::vector<std::byte> pack_rings(std::span<const window_ring> rings, uint32_t computed) {
   std::vector<std::byte> out;
   for (const window_ring& ring : rings) {
-    const uint32_t first = ring.held_from(computed, ring.slots());
+    const uint32_t first = ring.held_from(computed, ring.slots() - ring_slack);
     put(out, first);
     for (uint32_t p = first; p < computed; ++p) put_bytes(out, ring.at(p), ring.row_bytes());
   }
@@ -95,7 +97,7 @@ bool read_rings(std::span<const std::byte> bytes, std::span<window_ring> rings, 
   std::vector<uint8_t> row;
   for (window_ring& ring : rings) {
     const auto first = in.number<uint32_t>();
-    if (first > computed || computed - first > ring.slots()) return false;
+    if (first > computed || computed - first > ring.slots() - ring_slack) return false;
     row.resize(ring.row_bytes());
     for (uint32_t p = first; p < computed; ++p) {
       if (!in.take(row.data(), row.size())) return false;

@@ -124,9 +124,8 @@ inline constexpr uint32_t state_version = 2;
 ///   block i     for each KV source: the entries and then the index keys that tokens
 ///               128 i .. 128 i + 127 complete
 ///   block_tail  the same for the tokens behind the last full block; absent when empty
-///   ring 0      for each layer: first held position f (u32), then the rows of positions f .. n -
-///   1,
-///               at most window + 6; absent when n = 0
+///   ring 0      for each layer: first held position f (u32), then the rows of positions f .. n-1,
+///               at most a window of them; absent when n = 0
 ///   ring 1      the same for each drafter stage; absent when none holds a row
 ///   state 0     state_version, tokens, layout, look-back ids, the open group's rows of each source
 [[nodiscard]] std::vector<state_part> export_sequence(const v41_sequence& from,

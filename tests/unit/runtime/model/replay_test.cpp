@@ -43,12 +43,12 @@ void check_rings(const v41_model& model,
   const auto want = test::rings_of(plain, 0, prompt, row);
   REQUIRE(got.size() == c.layers);
   REQUIRE(want.size() == c.layers);
-  const uint32_t kept_from = prompt - *options.kept_rows, slots = c.window + ring_slack;
+  const uint32_t kept_from = prompt - *options.kept_rows;
   for (uint32_t layer = 0; layer < c.layers; ++layer) {
     CAPTURE(layer);
     const bool whole = layer < c.decoder_start() ||
                        (layer == c.decoder_start() && options.replay == replay_variant::late);
-    const uint32_t first = std::max(whole ? 0 : kept_from, prompt - slots);
+    const uint32_t first = std::max(whole ? 0 : kept_from, prompt - c.window);
     CHECK(got[layer].first == first);
     const uint32_t exact = std::clamp(exact_from(c, options, layer, kept_from), first, prompt);
     const auto rows = std::span(got[layer].rows);
@@ -94,7 +94,7 @@ TEST_SUITE("runtime/model") {
         const auto plain = test::load_named(shape, {.kept_rows = 0});
         const auto model = test::load_named(shape, {.kept_rows = 60, .replay = variant});
         test::prompt_maker maker(*plain, 2);
-        for (const uint32_t size : {1u, 16u, 59u, 60u, 61u}) {
+        for (const uint32_t size : {1u, 16u, 59u, 60u, 90u}) {
           CAPTURE(size);
           prompt_case prompt = maker.text(size);
           prompt.sampling = {.temperature = 1, .seed = 3};
@@ -121,14 +121,16 @@ TEST_SUITE("runtime/model") {
   }
 
   TEST_CASE("the drafter hears of the kept rows alone") {
-    const auto model = test::load_named("mini", {.kept_rows = 17, .draft_tokens = 5});
-    const size_t row = ring_row_bytes(*model, numeric_level::L1);
+    const auto model = test::load_named("mini", {.kept_rows = 16, .draft_tokens = 5});
     test::prompt_maker maker(*model, 5);
     const auto target = model->make_sequence();
     test::feed(*model, maker.text(100), *target);
-    const auto rings = test::rings_of(test::state_of(*model, *target), 1, 100, row);
+    const auto& rings = static_cast<const v41_sequence&>(*target).draft_rings;
     REQUIRE(rings.size() == model->config().drafter.stages);
-    for (const auto& ring : rings) CHECK(ring.first == 83);
+    for (const window_ring& ring : rings) {
+      CHECK(ring.at(83) == nullptr);
+      for (uint32_t p = 84; p < 100; ++p) CHECK(ring.at(p) != nullptr);
+    }
   }
 
   TEST_CASE("kept rows below the window are refused") {

@@ -147,7 +147,7 @@ TEST_SUITE("runtime/model") {
     CHECK(parts[2].kind == part_kind::block_tail);
     CHECK(parts[2].bytes.size() == (1 + 2 + 4) * row);
     CHECK(parts[3].kind == part_kind::ring);
-    CHECK(parts[3].bytes.size() == 12 * (4 + (16 + ring_slack) * (64 + 2)));
+    CHECK(parts[3].bytes.size() == 12 * (4 + 16 * (64 + 2)));
     CHECK(parts[4].kind == part_kind::state);
     CHECK(parts[4].bytes.size() == 16 + 3 * 8 + 2 * 2 * 64 * sizeof(float));
   }
@@ -242,7 +242,7 @@ TEST_SUITE("runtime/model") {
     REQUIRE(feed(*model, *target, tokens));
     REQUIRE(feed(*model, *other, tokens));
     auto parts = model->export_state(*target);
-    const size_t ring = 4 + 20 * (64 + 2);  // first position, then 20 rows of codes and scales
+    const size_t ring = 4 + 16 * (64 + 2);  // first position, then a window of codes and scales
     for (state_part& part : parts)
       if (part.kind == part_kind::ring)
         for (size_t i = 0; i < part.bytes.size(); ++i)

@@ -1,46 +1,20 @@
-#include "runtime/model/json_fields.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "tests/support/source_tree.hpp"
 #include "tests/support/step_items.hpp"
+#include "tests/unit/runtime/model/tiny_samples.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <memory>
-#include <string>
 #include <vector>
 
 using namespace deepinfer;
 using namespace deepinfer::model;
+using test::read_samples;
+using test::sample;
 
 namespace {
-
-struct sample {
-  std::string name;
-  std::vector<int32_t> prompt;
-  std::vector<int32_t> output;
-};
-
-std::vector<int32_t> ids_of(const json_fields& fields, std::string_view key) {
-  const auto wide = fields.wholes(key, {0, 4095}, 10000);
-  return {wide.begin(), wide.end()};
-}
-
-std::vector<sample> read_samples() {
-  std::vector<sample> out;
-  for (const std::string& line :
-       test::read_source_lines("examples/models/tiny-v41/samples.jsonl")) {
-    json_document document;
-    REQUIRE(document.parse(line, "samples.jsonl"));
-    json_fields::trouble trouble;
-    const json_fields fields(document.root, "sample", trouble);
-    out.push_back(
-        {fields.text_or("name", ""), ids_of(fields, "prompt_ids"), ids_of(fields, "output_ids")});
-    REQUIRE_FALSE(trouble);
-    REQUIRE_FALSE(out.back().output.empty());
-  }
-  return out;
-}
 
 std::unique_ptr<v41_model> load_tiny(numeric_level level) {
   v41_options options;
