@@ -26,7 +26,8 @@ linear_plan::linear_plan(const linear_batch_args& batch, uint32_t threads) {
     const double rows = static_cast<double>(a.rows) / s.row_blocks;
     // A product alone must still give every thread something to do.
     const uint32_t most = a.weight.rows / (4 * threads * batch.count);
-    if (rows > linear_few_rows && 2 * s.outputs <= most) s.outputs = linear_outputs;
+    // What a unit does with its inputs first must pay.
+    while (rows > 2 && s.outputs < linear_unit_outputs && 2 * s.outputs <= most) s.outputs *= 2;
     while (cost(a, s.outputs, rows) < worth_a_unit && 2 * s.outputs <= most) s.outputs *= 2;
     s.unit_cost = cost(a, s.outputs, rows);
     total += cost(a, a.weight.rows, a.rows);

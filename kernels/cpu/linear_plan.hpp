@@ -7,12 +7,20 @@
 
 namespace deepinfer::kernels::cpu {
 
-inline constexpr size_t linear_columns = 640;   ///< of weights decoded at once, multiple of 64
-inline constexpr size_t linear_outputs = 64;    ///< outputs of many rows computed together
-inline constexpr size_t linear_row_block = 66;  ///< input rows of one unit, whole tiles
-inline constexpr size_t linear_few_rows = 18;   ///< up to these, a decoded tile is used at once
+inline constexpr size_t linear_columns = 640;       ///< of weights decoded at once, multiple of 64
+inline constexpr size_t linear_outputs = 64;        ///< outputs of many rows computed together
+inline constexpr size_t linear_row_block = 66;      ///< input rows of one unit, whole tiles
+inline constexpr size_t linear_few_rows = 18;       ///< up to these, a decoded tile is used at once
+inline constexpr size_t linear_unit_outputs = 128;  ///< of one unit, where there are enough
 /// Inputs that products of few rows may arrange in scratch memory, and scale there once more.
-inline constexpr size_t linear_stream_floats = size_t{1} << 17;
+inline constexpr size_t linear_stream_floats = 120'000;
+inline constexpr size_t linear_stream_outputs = 64;  ///< computed together by them
+
+/// Columns that products of few rows take at once: all, or so many that the inputs fill half of L1.
+[[nodiscard]] constexpr size_t stream_columns(size_t rows, size_t width) {
+  const size_t block = 4096 / rows / 64 * 64;
+  return rows <= 4 || width <= block + block / 4 ? width : block;
+}
 
 /// A rectangle of one product's result.
 struct linear_unit {
