@@ -12,6 +12,15 @@ DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
+static_assert((linear_row_block * linear_columns + linear_group * linear_columns +
+               linear_row_block / tile_rows * linear_outputs / tile_outputs * tile_floats) *
+                  sizeof(float) <=
+              scratch_minimum);
+static_assert((2 * linear_stream_floats + linear_stream_outputs * stream_rows * lane_count) *
+                  sizeof(float) <=
+              scratch_minimum);
+static_assert(linear_row_block % tile_rows == 0);
+
 template <weight_format Format>
 void run_unit(const linear_args& a, const linear_unit& unit, const worker& self) {
   const size_t rows = unit.last_row - unit.first_row;
@@ -22,7 +31,7 @@ void run_unit(const linear_args& a, const linear_unit& unit, const worker& self)
     linear_unit piece = unit;
     piece.first_output = o;
     piece.last_output = std::min(o + linear_outputs, unit.last_output);
-    multiply_unit<Format>(a, piece, memory);
+    panel_product<Format>(a, piece, memory).run();
   }
 }
 

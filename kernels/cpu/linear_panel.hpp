@@ -11,9 +11,9 @@
 DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 
-// Columns [first, first + columns) of one weight row into its place in the packed tile, zeros up to
-// the next multiple of 64. A row's piece is too short for the processor to foresee the next one:
-// what lies `ahead` bytes on is fetched meanwhile.
+/// Columns [first, first + columns) of one weight row into its place in the packed tile, zeros up
+/// to the next multiple of 64. A row's piece is too short for the processor to foresee the next
+/// one: what lies `ahead` bytes on is fetched meanwhile.
 template <weight_format Format>
 DEEPINFER_INLINE void decode_columns(const decoder<Format>& decode,
                                      const weight_row& row,
@@ -36,7 +36,7 @@ DEEPINFER_INLINE void decode_columns(const decoder<Format>& decode,
   }
 }
 
-// The columns of a tile's input rows as [step][rows][16], zeros up to the next multiple of 64.
+/// The columns of a tile's input rows as [step][rows][16], zeros up to the next multiple of 64.
 inline void pack_inputs(const float* x, size_t stride, size_t rows, size_t columns, float* out) {
   const size_t steps = (columns + block_columns - 1) / block_columns * (block_columns / lane_count);
   for (size_t m = 0; m < rows; ++m) {
@@ -52,55 +52,87 @@ inline void pack_inputs(const float* x, size_t stride, size_t rows, size_t colum
   }
 }
 
-// A unit of many rows. Column blocks come outermost: a tile of inputs and one of weights lie in L1
-// together, and the sums wait in `totals` for the next block.
+/// A unit of many rows. Column blocks come outermost: the unit's inputs are packed once for all its
+/// outputs, a tile of inputs and one of weights lie in L1 together, and the sums wait in `totals_`
+/// for the next block.
 template <weight_format Format>
-void multiply_unit(const linear_args& a, const linear_unit& unit, float* memory) {
-  const decoder<Format> decode;
-  const size_t width = a.weight.width, rows = unit.last_row - unit.first_row;
-  const size_t outputs = unit.last_output - unit.first_output;
-  const size_t row_tiles = (rows + tile_rows - 1) / tile_rows;
-  const size_t output_tiles = (outputs + tile_outputs - 1) / tile_outputs;
-  const size_t blocks = (width + linear_columns - 1) / linear_columns;
-  const size_t columns_each = ((width + blocks - 1) / blocks + 63) / 64 * 64;
-  // Few rows: what was just decoded is used up while it lies in L1.
-  const size_t group = rows <= linear_few_rows ? 1 : output_tiles;
-  float* const inputs = memory;
-  float* const weights = inputs + linear_row_block * linear_columns;
-  float* const totals = weights + linear_outputs * linear_columns;
-  const auto first_of = [&](size_t tile) {
-    return tile * rows / row_tiles;
-  };  // as even as possible
-  for (size_t k = 0; k < width; k += columns_each) {
-    const size_t columns = std::min(columns_each, width - k);
-    const tile_span span{(columns + 63) / 64 * 4, k == 0, k + columns == width};
-    for (size_t tile = 0; tile < row_tiles; ++tile)
-      pack_inputs(a.in + (unit.first_row + first_of(tile)) * a.in_stride + k, a.in_stride,
-                  first_of(tile + 1) - first_of(tile), columns,
-                  inputs + tile * tile_rows * linear_columns);
-    for (size_t begin = 0; begin < output_tiles; begin += group) {
-      for (size_t n = 0; n < group * tile_outputs; ++n) {
-        const size_t o = unit.first_output + begin * tile_outputs + n;
-        decode_columns(decode, row_of(a.weight, o), k, columns, 4 * row_bytes(a.weight),
-                       weights + n / tile_outputs * tile_outputs * linear_columns +
-                           n % tile_outputs * lane_count);
+class panel_product {
+public:
+  DEEPINFER_INLINE panel_product(const linear_args& a, const linear_unit& unit, float* memory)
+      : a_(a),
+        unit_(unit),
+        rows_(unit.last_row - unit.first_row),
+        outputs_(unit.last_output - unit.first_output),
+        row_tiles_((rows_ + tile_rows - 1) / tile_rows),
+        output_tiles_((outputs_ + tile_outputs - 1) / tile_outputs),
+        inputs_(memory),
+        weights_(inputs_ + linear_row_block * linear_columns),
+        totals_(weights_ + linear_group * linear_columns) {}
+
+  void run() {
+    const size_t width = a_.weight.width;
+    const size_t blocks = (width + linear_columns - 1) / linear_columns;
+    const size_t each = ((width + blocks - 1) / blocks + 63) / 64 * 64;
+    // Few rows: what was just decoded is used up while it lies in L1.
+    const size_t group = rows_ <= linear_few_rows ? 1 : linear_group / tile_outputs;
+    for (size_t k = 0; k < width; k += each) {
+      const size_t columns = std::min(each, width - k);
+      pack(k, columns);
+      const tile_span span{(columns + 63) / 64 * 4, k == 0, k + columns == width};
+      for (size_t begin = 0; begin < output_tiles_; begin += group) {
+        const size_t end = std::min(begin + group, output_tiles_);
+        decode(begin, end, k, columns);
+        multiply(begin, end, span);
       }
-      for (size_t tile = 0; tile < row_tiles; ++tile)
-        for (size_t n = begin; n < begin + group; ++n) {
-          alignas(64) float sums[tile_rows * tile_outputs];
-          const size_t first = first_of(tile), count = first_of(tile + 1) - first;
-          multiply_rows(count, inputs + tile * tile_rows * linear_columns,
-                        weights + (n - begin) * tile_outputs * linear_columns, span,
-                        totals + (tile * output_tiles + n) * tile_floats, sums);
-          if (!span.last) continue;
-          const size_t o = n * tile_outputs, stored = std::min(tile_outputs, outputs - o);
-          for (size_t m = 0; m < count; ++m)
-            finish(a, unit.first_row + first + m, unit.first_output + o, sums + m * tile_outputs,
-                   stored);
-        }
     }
   }
-}
+
+private:
+  // As even as possible: six and two rows take longer than four and four.
+  [[nodiscard]] size_t first_of(size_t tile) const { return tile * rows_ / row_tiles_; }
+  [[nodiscard]] float* inputs_of(size_t tile) const {
+    return inputs_ + tile * tile_rows * linear_columns;
+  }
+
+  void pack(size_t k, size_t columns) {
+    for (size_t tile = 0; tile < row_tiles_; ++tile)
+      pack_inputs(a_.in + (unit_.first_row + first_of(tile)) * a_.in_stride + k, a_.in_stride,
+                  first_of(tile + 1) - first_of(tile), columns, inputs_of(tile));
+  }
+
+  void decode(size_t begin, size_t end, size_t k, size_t columns) {
+    const decoder<Format> decode;
+    const size_t ahead = tile_outputs * row_bytes(a_.weight);
+    float* tile = weights_;
+    for (size_t t = begin; t < end; ++t, tile += tile_outputs * linear_columns)
+      for (size_t n = 0; n < tile_outputs; ++n)
+        decode_columns(decode, row_of(a_.weight, unit_.first_output + t * tile_outputs + n), k,
+                       columns, ahead, tile + n * lane_count);
+  }
+
+  void multiply(size_t begin, size_t end, const tile_span& span) {
+    for (size_t tile = 0; tile < row_tiles_; ++tile)
+      for (size_t t = begin; t < end; ++t) {
+        alignas(64) float sums[tile_rows * tile_outputs];
+        const size_t first = first_of(tile), count = first_of(tile + 1) - first;
+        multiply_rows(count, inputs_of(tile),
+                      weights_ + (t - begin) * tile_outputs * linear_columns, span,
+                      totals_ + (tile * output_tiles_ + t) * tile_floats, sums);
+        if (!span.last) continue;
+        const size_t o = t * tile_outputs, stored = std::min(tile_outputs, outputs_ - o);
+        for (size_t m = 0; m < count; ++m)
+          finish(a_, unit_.first_row + first + m, unit_.first_output + o, sums + m * tile_outputs,
+                 stored);
+      }
+  }
+
+  const linear_args& a_;
+  const linear_unit& unit_;
+  const size_t rows_, outputs_, row_tiles_, output_tiles_;
+  float* const inputs_;
+  float* const weights_;
+  float* const totals_;
+};
 
 }  // namespace deepinfer::kernels::cpu::DEEPINFER_ISA
 DEEPINFER_SIMD_END

@@ -27,7 +27,7 @@ linear_plan::linear_plan(const linear_batch_args& batch, uint32_t threads) {
     // A product alone must still give every thread something to do.
     const uint32_t most = a.weight.rows / (4 * threads * batch.count);
     // What a unit does with its inputs first must pay.
-    while (rows > 2 && s.outputs < linear_unit_outputs && 2 * s.outputs <= most) s.outputs *= 2;
+    while (rows > 2 && s.outputs < linear_outputs && 2 * s.outputs <= most) s.outputs *= 2;
     while (cost(a, s.outputs, rows) < worth_a_unit && 2 * s.outputs <= most) s.outputs *= 2;
     s.unit_cost = cost(a, s.outputs, rows);
     total += cost(a, a.weight.rows, a.rows);

@@ -7,11 +7,12 @@
 
 namespace deepinfer::kernels::cpu {
 
-inline constexpr size_t linear_columns = 640;       ///< of weights decoded at once, multiple of 64
-inline constexpr size_t linear_outputs = 64;        ///< outputs of many rows computed together
-inline constexpr size_t linear_row_block = 66;      ///< input rows of one unit, whole tiles
-inline constexpr size_t linear_few_rows = 18;       ///< up to these, a decoded tile is used at once
-inline constexpr size_t linear_unit_outputs = 128;  ///< of one unit, where there are enough
+// Sizes of the pieces in which scratch memory and the caches are used; measured.
+inline constexpr size_t linear_columns = 1024;  ///< multiplied at once, multiple of 64
+inline constexpr size_t linear_group = 32;      ///< outputs decoded at once for many rows
+inline constexpr size_t linear_outputs = 128;   ///< of one unit, where there are enough
+inline constexpr size_t linear_row_block = 66;  ///< input rows of one unit, whole tiles
+inline constexpr size_t linear_few_rows = 18;   ///< up to these, a decoded tile is used at once
 /// Inputs that products of few rows may arrange in scratch memory, and scale there once more.
 inline constexpr size_t linear_stream_floats = 120'000;
 inline constexpr size_t linear_stream_outputs = 64;  ///< computed together by them
