@@ -187,6 +187,20 @@ std::vector<int64_t> v41_model::look_back(std::span<const int32_t> tokens) const
   return ids;
 }
 
+// The same where the images are known.
+std::vector<int64_t> v41_model::look_back(std::span<const int32_t> tokens,
+                                          std::span<const image_rows> images) const {
+  std::vector<int64_t> ids(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
+  for (size_t i = 0; inner_->engram && i < std::min(ids.size(), tokens.size()); ++i) {
+    const size_t at = tokens.size() - 1 - i;
+    const bool in_image = std::ranges::any_of(images, [=](const image_rows& image) {
+      return at >= image.position && at - image.position < image.count;
+    });
+    if (!in_image) ids[i] = inner_->engram->compressed(tokens[at]);
+  }
+  return ids;
+}
+
 result<std::unique_ptr<sequence>> v41_model::import_state(std::span<const state_part> parts,
                                                           std::span<const int32_t> tokens) const {
   if (tokens.size() > inner_->info.context_limit)
@@ -215,7 +229,7 @@ result<std::unique_ptr<sequence>> v41_model::restore(const prefix_source& from,
   const uint32_t start = restore_start(inner_->config, inner_->replay, at, mode);
   auto adopted = adopt_blocks(from.parts,
                               {inner_->config, inner_->options.level, inner_->info.layout, from.hit,
-                               look_back(from.prompt.first(start))},
+                               look_back(from.prompt.first(start), from.images)},
                               start);
   if (!adopted) return adopted.error();
   return std::unique_ptr<sequence>(*std::move(adopted));

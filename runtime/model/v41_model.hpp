@@ -59,6 +59,8 @@ struct prefix_source {
   std::span<const state_part> parts;  ///< blocks of the hit; for `ring` everything of an export
   std::span<const int32_t> prompt;
   uint32_t hit = 0;  ///< tokens, a multiple of the block size, below the prompt's
+  /// The prompt's images, ascending (their places alone count): an image token elsewhere is text.
+  std::span<const image_rows> images = {};
 };
 
 /// A checkpoint of the DeepSeek-V4.1 family on the CPU: text model and drafter. The interface of
@@ -98,6 +100,8 @@ private:
   struct internals;
   explicit v41_model(std::unique_ptr<internals> p);
   [[nodiscard]] std::vector<int64_t> look_back(std::span<const int32_t> tokens) const;
+  [[nodiscard]] std::vector<int64_t> look_back(std::span<const int32_t> tokens,
+                                               std::span<const image_rows> images) const;
 
   std::unique_ptr<internals> inner_;
 };

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -18,14 +19,24 @@
 
 namespace deepinfer::test {
 
-/// Graph and drafter of a mini checkpoint without the step machinery around them: a test says which
+struct checkpoint_folder {
+  std::filesystem::path path;
+};
+
+/// Graph and drafter of a checkpoint without the step machinery around them: a test says which
 /// rows run and sees every row's logits.
 class bare_model {
 public:
   bare_model(std::string_view shape,
              model::numeric_level level,
              model::replay_variant replay = model::replay_variant::late)
-      : files_(open(shape)),
+      : bare_model(checkpoint_folder{mini_checkpoint(shape)}, level, replay) {}
+
+  /// Of any checkpoint with Engram and drafter.
+  bare_model(const checkpoint_folder& folder,
+             model::numeric_level level,
+             model::replay_variant replay = model::replay_variant::late)
+      : files_(open(folder.path)),
         config(*model::parse_v41_config(files_.config_text())),
         ops_(cpu_ops()),
         weights_(load(files_, config, ops_)),
@@ -82,8 +93,8 @@ public:
   }
 
 private:
-  static model::checkpoint open(std::string_view shape) {
-    auto files = model::checkpoint::open(mini_checkpoint(shape));
+  static model::checkpoint open(const std::filesystem::path& folder) {
+    auto files = model::checkpoint::open(folder);
     REQUIRE(files);
     return *std::move(files);
   }
