@@ -70,7 +70,7 @@ inline std::string difference(const model::step_model& model_a,
   return difference(state_of(model_a, a), state_of(model_b, b));
 }
 
-/// The rings of a state part, per layer: first held position, and the rows behind each other.
+/// One ring of a ring part: first held position, and the rows behind each other.
 struct ring_view {
   uint32_t first = 0;
   std::vector<std::byte> rows;
