@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace deepinfer {
 
 std::string progress_text(uint64_t done, uint64_t all, std::chrono::duration<double> elapsed) {
-  const double giga = 1e9, rate = static_cast<double>(done) / elapsed.count();
+  const double seconds = std::max(elapsed.count(), 1e-6);
+  const double giga = 1e9, rate = static_cast<double>(done) / seconds;
   const auto left = static_cast<uint64_t>(static_cast<double>(all - done) / rate);
   char text[96];
   std::snprintf(text, sizeof text, "%.1f of %.1f GB, %.2f GB/s, %llu:%02llu left",

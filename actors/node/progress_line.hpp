@@ -6,7 +6,7 @@
 
 namespace deepinfer {
 
-/// "12.3 of 510.3 GB, 1.20 GB/s, 6:55 left". `elapsed` and `done` above zero.
+/// "12.3 of 510.3 GB, 1.20 GB/s, 6:55 left". `done` above zero.
 [[nodiscard]] std::string progress_text(uint64_t done,
                                         uint64_t all,
                                         std::chrono::duration<double> elapsed);

@@ -25,8 +25,7 @@ std::vector<std::string> checkpoint_index::shards() const {
   std::vector<std::string> names;
   for (const index_entry& entry : entries) names.push_back(entry.shard);
   std::ranges::sort(names);
-  const auto rest = std::ranges::unique(names);
-  names.erase(rest.begin(), rest.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
