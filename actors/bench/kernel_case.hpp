@@ -35,5 +35,9 @@ struct kernel_world {
 
 /// Products with weights of the released model's shapes.
 void add_linear_cases(kernel_world& world, std::vector<kernel_case>& out);
+/// Attention, index scores, selection and sampling.
+void add_sparse_cases(kernel_world& world, std::vector<kernel_case>& out);
+/// Ops that pass over rows: norms, turns, hyper-connections, gates, storage formats.
+void add_row_cases(kernel_world& world, std::vector<kernel_case>& out);
 
 }  // namespace deepinfer::bench

@@ -63,6 +63,8 @@ public:
     kernels::register_ref(world_.reference);
     fill_memory();
     add_linear_cases(world_, cases_);
+    add_sparse_cases(world_, cases_);
+    add_row_cases(world_, cases_);
     std::erase_if(cases_, [this](const kernel_case& c) {
       return c.name.find(plan_.only) == std::string::npos;
     });

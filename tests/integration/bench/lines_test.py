@@ -65,7 +65,9 @@ class Bench(unittest.TestCase):
     def test_kernels_compares_ops_with_the_limits_of_the_machine(self):
         lines = self.lines('kernels', '--threads', '2')
         self.check_lines(lines, ['machine.read_t1', 'machine.fma_t2', 'machine.handover_t2',
-                                 'linear.square.fp8.256_t1', 'linear.square.fp8.256_t2'])
+                                 'linear.square.fp8.256_t1', 'linear.square.fp8.256_t2',
+                                 'attention.64x512.1_t1', 'select_top.512_of_65536_ref',
+                                 'sample.top_p_t1', 'hc_mix.1_t2', 'fake_quant.fp8_32.5120_t1'])
         for line in lines:
             self.assertGreater(line['value'], 0, line)
             if line['name'].startswith('linear.square.fp8.256_t'):
