@@ -11,27 +11,54 @@ DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
-struct group_scale {
-  uint8_t byte;
-  float value;
+constexpr size_t groups_together = lane_count;
+
+struct group_scales {
+  float value[groups_together];
+  uint8_t byte[groups_together];
 };
 
+// The scales of up to sixteen groups that lie one behind the other: one group in each lane.
 template <row_format Format>
-DEEPINFER_INLINE group_scale scale_of(const float* group) {
-  vec16 most = max(abs(load(group)), all(0.0f));
-  if constexpr (group_width(Format) == 32) most = max(abs(load(group + lane_count)), most);
+DEEPINFER_INLINE void scales_of(const float* in, size_t groups, group_scales& out) {
+  vec16 most[groups_together];
+  for (size_t g = 0; g < groups_together; ++g) {
+    const float* group = in + std::min(g, groups - 1) * group_width(Format);
+    most[g] = max(abs(load(group)), all(0.0f));  // NaN does not count
+    if constexpr (group_width(Format) == 32) most[g] = max(abs(load(group + lane_count)), most[g]);
+  }
   // keeps the byte of an infinite value below NaN's
-  const float amax = std::fmin(largest(most), 0x1p120f);
+  const vec16 amax = min(maxima(most), all(0x1p120f));
   if constexpr (Format == row_format::fp4_16) {
-    const uint8_t byte = e4m3_code(std::fmax(amax, 6 * 0x1p-9f) / 6.0f);
-    return {byte, e4m3_values[byte]};
+    float ratio[lane_count];
+    store(ratio, max(amax, all(6 * 0x1p-9f)) / all(6.0f));
+    for (size_t g = 0; g < groups; ++g) {
+      out.byte[g] = e4m3_code(ratio[g]);
+      out.value[g] = e4m3_values[out.byte[g]];
+    }
   } else {
-    const float ratio = Format == row_format::fp8_32 ? std::fmax(amax, 1e-4f) * (1 / 448.0f)
-                                                     : std::fmax(amax, 6 * 0x1p-126f) * (1 / 6.0f);
-    const uint8_t byte = ue8m0_above(ratio);
-    return {byte, ue8m0_value(byte)};
+    const vec16 ratio = Format == row_format::fp8_32
+                            ? max(amax, all(1e-4f)) * all(1 / 448.0f)
+                            : max(amax, all(6 * 0x1p-126f)) * all(1 / 6.0f);
+    // ue8m0_above; never 0 or 255, so the byte is the exponent of the value
+    const ivec16 bits = bits_of(ratio);
+    const ivec16 above = select((bits & all_i(0x7FFFFF)) > all_i(0), all_i(1), all_i(0));
+    const ivec16 byte = shift_right<23>(bits) + above;
+    store_bytes(out.byte, byte);
+    store(out.value, floats_of(shift_left<23>(byte)));
   }
 }
+
+// x / scale. A power of two has an exact inverse; an E4M3 scale has none and must divide.
+template <row_format Format>
+struct divider {
+  vec16 by;
+  DEEPINFER_INLINE explicit divider(float scale)
+      : by(all(Format == row_format::fp4_16 ? scale : 1 / scale)) {}
+  DEEPINFER_INLINE vec16 operator()(vec16 x) const {
+    return Format == row_format::fp4_16 ? x / by : x * by;
+  }
+};
 
 /// Adding and taking away 1.5 * 2^23 rounds to an integer, ties to even.
 DEEPINFER_INLINE vec16 rounded_even(vec16 x) {
@@ -66,15 +93,19 @@ DEEPINFER_INLINE vec16 nearest(vec16 x) {
   return Format == row_format::fp8_32 ? nearest_e4m3(abs(x)) : nearest_e2m1(abs(x));
 }
 
-// Division, not a product with the inverse: E4M3 scales are no powers of two.
 template <row_format Format>
-DEEPINFER_INLINE void fake_quant_group(const float* in, float* out) {
-  const vec16 scale = all(scale_of<Format>(in).value);
-  for (size_t c = 0; c < group_width(Format); c += lane_count) {
-    const vec16 x = load(in + c);
-    const vec16 y = with_sign_of(nearest<Format>(x / scale) * scale, x);
-    // A number that is none must not be laundered into one.
-    store(out + c, select(abs(x) < all(-minus_infinity), y, x));
+void fake_quant_groups(const float* in, size_t groups, float* out) {
+  group_scales scales;
+  scales_of<Format>(in, groups, scales);
+  for (size_t g = 0; g < groups; ++g) {
+    const vec16 scale = all(scales.value[g]);
+    const divider<Format> divided(scales.value[g]);
+    for (size_t c = g * group_width(Format); c < (g + 1) * group_width(Format); c += lane_count) {
+      const vec16 x = load(in + c);
+      const vec16 y = with_sign_of(nearest<Format>(divided(x)) * scale, x);
+      // A number that is none must not be laundered into one.
+      store(out + c, select(abs(x) < all(-minus_infinity), y, x));
+    }
   }
 }
 
@@ -101,27 +132,36 @@ DEEPINFER_INLINE ivec16 e2m1_codes(vec16 x) {
 }
 
 // Sixteen codes of four bits in eight bytes, even index low.
-void store_nibbles(uint8_t* out, ivec16 codes) {
+DEEPINFER_INLINE void store_nibbles(uint8_t* out, ivec16 codes) {
   uint8_t byte[lane_count];
   store_bytes(byte, codes);
-  for (size_t i = 0; i < lane_count / 2; ++i)
-    out[i] = static_cast<uint8_t>(byte[2 * i] | byte[2 * i + 1] << 4);
+  for (size_t half = 0; half < 2; ++half) {
+    uint64_t x;
+    std::memcpy(&x, byte + 8 * half, sizeof x);
+    x = (x | x >> 4) & 0x00FF00FF00FF00FFu;  // a pair of codes in each second byte
+    x = (x | x >> 8) & 0x0000FFFF0000FFFFu;
+    const auto four = static_cast<uint32_t>(x | x >> 16);
+    std::memcpy(out + 4 * half, &four, sizeof four);
+  }
 }
 
 template <row_format Format>
 void pack_row(const float* in, size_t width, uint8_t* out) {
   constexpr size_t group = group_width(Format);
   constexpr bool byte_each = Format == row_format::fp8_32;
-  uint8_t* scales = out + (byte_each ? width : width / 2);
-  for (size_t c = 0; c < width; c += group) {
-    const group_scale scale = scale_of<Format>(in + c);
-    scales[c / group] = scale.byte;
-    for (size_t k = c; k < c + group; k += lane_count) {
-      const vec16 x = load(in + k) / all(scale.value);
-      if constexpr (byte_each)
-        store_bytes(out + k, e4m3_codes(x));
-      else
-        store_nibbles(out + k / 2, e2m1_codes(x));
+  uint8_t* bytes = out + (byte_each ? width : width / 2);
+  for (size_t first = 0; first < width / group; first += groups_together) {
+    const size_t groups = std::min(groups_together, width / group - first);
+    group_scales scales;
+    scales_of<Format>(in + first * group, groups, scales);
+    std::memcpy(bytes + first, scales.byte, groups);
+    for (size_t g = 0; g < groups; ++g) {
+      const divider<Format> divided(scales.value[g]);
+      for (size_t c = (first + g) * group; c < (first + g + 1) * group; c += lane_count)
+        if constexpr (byte_each)
+          store_bytes(out + c, e4m3_codes(divided(load(in + c))));
+        else
+          store_nibbles(out + c / 2, e2m1_codes(divided(load(in + c))));
     }
   }
 }
@@ -148,8 +188,9 @@ void fake_quant(stream& queue, const fake_quant_args& a) {
     constexpr size_t group = group_width(format());
     by_rows(queue, size_t{a.rows} * a.width / group, group * 2,
             [&](const worker&, size_t first, size_t last) {
-              for (size_t g = first; g < last; ++g)
-                fake_quant_group<format()>(a.in + g * group, a.out + g * group);
+              for (size_t g = first; g < last; g += groups_together)
+                fake_quant_groups<format()>(a.in + g * group, std::min(groups_together, last - g),
+                                            a.out + g * group);
             });
   });
 }

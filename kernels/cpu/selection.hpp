@@ -67,32 +67,35 @@ inline size_t count_from(const uint32_t* key, size_t count, int32_t least) {
   return found;
 }
 
-/// The key of the `rank`-th best (1: the best), rank <= count.
+/// A key that exactly `rank` of the keys reach, rank <= count; where ties leave none, that of the
+/// tied ones, which more reach.
 inline int32_t key_at_rank(const uint32_t* key, size_t count, size_t rank) {
   // Keys of numbers that are neither NaN nor -infinity lie strictly inside these.
   int64_t low = -0x7F800000LL - 1, high = 0x7F800000LL + 1;  // from low: >= rank; from high: less
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
-    if (count_from(key, count, static_cast<int32_t>(middle)) >= rank)
-      low = middle;
-    else
-      high = middle;
+    const size_t found = count_from(key, count, static_cast<int32_t>(middle));
+    if (found == rank) return static_cast<int32_t>(middle);
+    (found > rank ? low : high) = middle;
   }
   return static_cast<int32_t>(low);
 }
 
-/// Cuts the list to its best `keep` <= count and returns the key of the last one.
+/// Cuts the list to its best `keep` <= count and returns a key that separates them from what may
+/// still be better.
 inline int32_t cut(candidate_list& list, size_t keep) {
   const int32_t last = key_at_rank(list.key, list.count, keep);
-  size_t ties = keep - count_from(list.key, list.count, last + 1);
-  size_t kept = 0;
-  for (size_t i = 0; i < list.count; ++i) {
-    const auto key = static_cast<int32_t>(list.key[i]);
-    const bool tie = key == last && ties > 0;
-    list.key[kept] = list.key[i];
-    list.index[kept] = list.index[i];
-    kept += key > last || tie ? 1 : 0;
-    ties -= tie ? 1 : 0;
+  size_t ties = keep - count_from(list.key, list.count, last + 1), kept = 0;
+  for (size_t i = 0; i < list.count; i += lane_count) {
+    // A whole vector may be read: the arrays have room. What is written lies before it.
+    const ivec16 key = load_i(list.key + i), index = load_i(list.index + i);
+    const uint32_t inside = bits_of(first_lanes(list.count - i));
+    const uint32_t above = bits_of(key > all_i(static_cast<uint32_t>(last))) & inside;
+    uint32_t tied = bits_of(key == all_i(static_cast<uint32_t>(last))) & inside, chosen = above;
+    for (; tied != 0 && ties > 0; tied &= tied - 1, --ties) chosen |= tied & (0 - tied);
+    if (chosen == 0) continue;
+    compress(list.key + kept, key, mask_of(chosen));
+    kept += compress(list.index + kept, index, mask_of(chosen));
   }
   list.count = kept;
   return last;
@@ -119,9 +122,10 @@ inline void append_better(const float* score,
     threshold = score_of(cut(list, keep));
     limit = all(threshold);
   };
-  constexpr size_t stride = 4 * lane_count;
+  constexpr size_t stride = 4 * lane_count, ahead = 16 * stride;
   size_t i = 0;
   for (; i + stride <= count; i += stride) {
+    for (size_t k = 0; k < stride; k += lane_count) __builtin_prefetch(score + i + ahead + k);
     uint32_t any = 0;
     for (size_t k = 0; k < stride; k += lane_count) any |= bits_of(load(score + i + k) > limit);
     if (any == 0) continue;
@@ -139,18 +143,21 @@ inline void append_better(const float* score,
   }
 }
 
-inline constexpr size_t sample_vectors = 128;
+inline constexpr size_t sample_pieces = 64, sample_piece = 2 * lane_count;
 
 /// A threshold that somewhat more than `keep` entries will reach, unless the sample deceives.
 template <class Source>
 float first_threshold(const Source& scores, size_t keep, candidate_list& list) {
-  const size_t vectors = scores.count / lane_count, sampled = sample_vectors * lane_count;
+  constexpr size_t sampled = sample_pieces * sample_piece;
+  const size_t pieces = scores.count / sample_piece;
   list.count = 0;
-  for (size_t i = 0; i < sample_vectors; ++i) {
-    const size_t at = vectors * i / sample_vectors * lane_count;
-    const vec16 x = load(scores.chunk(at, lane_count));
-    list.append(ordered_bits(x), all_i(0), x > all(minus_infinity));
-    if (list.count + lane_count > list.capacity) break;
+  for (size_t i = 0; i < sample_pieces; ++i) {
+    if (list.count + sample_piece > list.capacity) break;
+    const float* score = scores.chunk(pieces * i / sample_pieces * sample_piece, sample_piece);
+    for (size_t k = 0; k < sample_piece; k += lane_count) {
+      const vec16 x = load(score + k);
+      list.append(ordered_bits(x), all_i(0), x > all(minus_infinity));
+    }
   }
   const double expected =
       static_cast<double>(keep) * static_cast<double>(sampled) / static_cast<double>(scores.count);
@@ -173,7 +180,7 @@ void select_best(const Source& scores, size_t keep, candidate_list& list) {
     }
     if (list.count > keep) cut(list, keep);
   };
-  if (scores.count > 4 * list.capacity) {
+  if (scores.count > 2 * list.capacity) {
     const float threshold = first_threshold(scores, keep, list);
     pass(threshold);
     if (list.count == keep || threshold == minus_infinity) return;

@@ -13,19 +13,25 @@ DEEPINFER_INLINE void in_register(vec16& x) {
 }
 
 namespace shuffling {
-// Fours of two vectors: x in the low part, y in the high one.
-DEEPINFER_INLINE __m256 fours(vec16 x, vec16 y) {
-  const __m256 a = _mm256_add_ps(x.a, x.b), b = _mm256_add_ps(y.a, y.b);
-  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-}
-DEEPINFER_INLINE __m256 pairs(__m256 x, __m256 y) {
-  return _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xEE));
-}
-// Sums of v[0..4) in the low part, of v[4..8) in the high one.
-DEEPINFER_INLINE __m256 eight_sums(const vec16* v) {
-  const __m256 x = pairs(fours(v[0], v[4]), fours(v[1], v[5]));
-  const __m256 y = pairs(fours(v[2], v[6]), fours(v[3], v[7]));
-  return _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x88), _mm256_shuffle_ps(x, y, 0xDD));
+struct add_both {
+  DEEPINFER_INLINE __m256 operator()(__m256 x, __m256 y) const { return _mm256_add_ps(x, y); }
+};
+struct larger_of_both {
+  DEEPINFER_INLINE __m256 operator()(__m256 x, __m256 y) const { return _mm256_max_ps(x, y); }
+};
+// Eight vectors become the lanes of one, each joined by halves: 0 with 8, then 0 with 4, ..
+template <class Join>
+DEEPINFER_INLINE __m256 reduce8(const vec16* v, const Join& join) {
+  const auto fours = [&](const vec16& x, const vec16& y) {
+    const __m256 a = join(x.a, x.b), b = join(y.a, y.b);
+    return join(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+  };
+  const auto twos = [&](__m256 x, __m256 y) {
+    return join(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xEE));
+  };
+  const __m256 x = twos(fours(v[0], v[4]), fours(v[1], v[5]));
+  const __m256 y = twos(fours(v[2], v[6]), fours(v[3], v[7]));
+  return join(_mm256_shuffle_ps(x, y, 0x88), _mm256_shuffle_ps(x, y, 0xDD));
 }
 DEEPINFER_INLINE void transpose8(__m256i (&v)[8]) {
   __m256i a[8], b[8];
@@ -64,7 +70,13 @@ DEEPINFER_INLINE size_t compress8(uint32_t* p, __m256i x, uint32_t mask) {
 }  // namespace shuffling
 
 DEEPINFER_INLINE vec16 sums(const vec16 (&v)[16]) {
-  return {shuffling::eight_sums(v), shuffling::eight_sums(v + 8)};
+  return {shuffling::reduce8(v, shuffling::add_both{}),
+          shuffling::reduce8(v + 8, shuffling::add_both{})};
+}
+
+DEEPINFER_INLINE vec16 maxima(const vec16 (&v)[16]) {
+  return {shuffling::reduce8(v, shuffling::larger_of_both{}),
+          shuffling::reduce8(v + 8, shuffling::larger_of_both{})};
 }
 
 DEEPINFER_INLINE void transpose(ivec16 (&v)[16]) {
@@ -118,6 +130,15 @@ DEEPINFER_INLINE void store_bytes(uint8_t* p, ivec16 x) {
   const __m128i bytes =
       _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
   std::memcpy(p, &bytes, sizeof bytes);
+}
+
+DEEPINFER_INLINE mask16 mask_of(uint32_t bits) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const auto half = [&](uint32_t eight) {
+    const __m256i all = _mm256_set1_epi32(static_cast<int>(eight));
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, lane), lane));
+  };
+  return {half(bits & 0xFF), half(bits >> 8)};
 }
 
 DEEPINFER_INLINE size_t compress(uint32_t* p, ivec16 x, mask16 m) {

@@ -15,28 +15,38 @@ DEEPINFER_INLINE void in_register(vec16& x) {
 }
 
 namespace shuffling {
-// Eight sums of two vectors each: lanes 0..7 for x, 8..15 for y.
-DEEPINFER_INLINE __m512 halves(__m512 x, __m512 y) {
-  return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
-}
-// The same for fours: x holds two vectors, y two more.
-DEEPINFER_INLINE __m512 quarters(__m512 x, __m512 y) {
-  return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x88), _mm512_shuffle_f32x4(x, y, 0xDD));
+struct add_both {
+  DEEPINFER_INLINE __m512 operator()(__m512 x, __m512 y) const { return _mm512_add_ps(x, y); }
+};
+struct larger_of_both {
+  DEEPINFER_INLINE __m512 operator()(__m512 x, __m512 y) const { return _mm512_max_ps(x, y); }
+};
+// Sixteen vectors become the lanes of one, each joined by halves: 0 with 8, then 0 with 4, ..
+template <class Join>
+DEEPINFER_INLINE vec16 reduce(const vec16 (&v)[16], const Join& join) {
+  const auto halves = [&](__m512 x, __m512 y) {
+    return join(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
+  };
+  // Each 128-bit part of fours[j] ends as the four partial results of one of v[j], v[4 + j], ...
+  __m512 fours[4], twos[2];
+  for (int j = 0; j < 4; ++j) {
+    const __m512 x = halves(v[j].v, v[4 + j].v), y = halves(v[8 + j].v, v[12 + j].v);
+    fours[j] = join(_mm512_shuffle_f32x4(x, y, 0x88), _mm512_shuffle_f32x4(x, y, 0xDD));
+  }
+  for (int j = 0; j < 2; ++j)
+    twos[j] = join(_mm512_shuffle_ps(fours[2 * j], fours[2 * j + 1], 0x44),
+                   _mm512_shuffle_ps(fours[2 * j], fours[2 * j + 1], 0xEE));
+  return {
+      join(_mm512_shuffle_ps(twos[0], twos[1], 0x88), _mm512_shuffle_ps(twos[0], twos[1], 0xDD))};
 }
 }  // namespace shuffling
 
 DEEPINFER_INLINE vec16 sums(const vec16 (&v)[16]) {
-  using namespace shuffling;
-  // Each 128-bit part of fours[j] ends as the four partial sums of one of v[j], v[4 + j], ...
-  __m512 fours[4];
-  for (int j = 0; j < 4; ++j)
-    fours[j] = quarters(halves(v[j].v, v[4 + j].v), halves(v[8 + j].v, v[12 + j].v));
-  __m512 twos[2];
-  for (int j = 0; j < 2; ++j)
-    twos[j] = _mm512_add_ps(_mm512_shuffle_ps(fours[2 * j], fours[2 * j + 1], 0x44),
-                            _mm512_shuffle_ps(fours[2 * j], fours[2 * j + 1], 0xEE));
-  return {_mm512_add_ps(_mm512_shuffle_ps(twos[0], twos[1], 0x88),
-                        _mm512_shuffle_ps(twos[0], twos[1], 0xDD))};
+  return shuffling::reduce(v, shuffling::add_both{});
+}
+
+DEEPINFER_INLINE vec16 maxima(const vec16 (&v)[16]) {
+  return shuffling::reduce(v, shuffling::larger_of_both{});
 }
 
 DEEPINFER_INLINE void transpose(ivec16 (&v)[16]) {
@@ -91,6 +101,10 @@ DEEPINFER_INLINE ivec16 to_whole(vec16 x) {
 DEEPINFER_INLINE void store_bytes(uint8_t* p, ivec16 x) {
   const __m128i bytes = _mm512_cvtepi32_epi8(x.v);
   std::memcpy(p, &bytes, sizeof bytes);
+}
+
+DEEPINFER_INLINE mask16 mask_of(uint32_t bits) {
+  return {static_cast<__mmask16>(bits)};
 }
 
 DEEPINFER_INLINE size_t compress(uint32_t* p, ivec16 x, mask16 m) {

@@ -15,6 +15,14 @@ inline vec16 sums(const vec16 (&v)[16]) {
   return lanewise::make<vec16>([&](size_t i) { return sum(v[i]); });
 }
 
+inline vec16 maxima(const vec16 (&v)[16]) {
+  return lanewise::make<vec16>([&](size_t i) {
+    float most = v[i].v[0];
+    for (const float x : v[i].v) most = x > most ? x : most;
+    return most;
+  });
+}
+
 inline void transpose(ivec16 (&v)[16]) {
   for (size_t i = 0; i < 16; ++i)
     for (size_t k = 0; k < i; ++k) std::swap(v[i].v[k], v[k].v[i]);
@@ -49,6 +57,10 @@ inline ivec16 to_whole(vec16 x) {
 
 inline void store_bytes(uint8_t* p, ivec16 x) {
   for (size_t i = 0; i < 16; ++i) p[i] = static_cast<uint8_t>(x.v[i]);
+}
+
+inline mask16 mask_of(uint32_t bits) {
+  return {bits};
 }
 
 inline size_t compress(uint32_t* p, ivec16 x, mask16 m) {

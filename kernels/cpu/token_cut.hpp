@@ -13,7 +13,6 @@ struct token_row {
   float highest;
   float temperature;
 
-  [[nodiscard]] size_t left(size_t i) const { return std::min(lane_count, count - i); }
   /// What is behind the end reads as -infinity.
   [[nodiscard]] DEEPINFER_INLINE vec16 load_at(size_t i) const {
     if (i + lane_count <= count) return load(logits + i);
@@ -22,7 +21,8 @@ struct token_row {
   }
   /// (logit - highest) / temperature
   [[nodiscard]] DEEPINFER_INLINE vec16 scaled(vec16 logit) const {
-    return (logit - all(highest)) / all(temperature);
+    const vec16 below = logit - all(highest);
+    return temperature == 1 ? below : below / all(temperature);
   }
 };
 
