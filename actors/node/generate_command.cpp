@@ -1,4 +1,5 @@
 #include "actors/node/commands.hpp"
+#include "actors/node/prompt_images.hpp"
 #include "actors/node/prompts_file.hpp"
 #include "actors/node/token_file.hpp"
 #include "runtime/model/generate.hpp"
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +23,7 @@ namespace {
 
 struct generate_flags {
   std::string model, prompts_file, tokens_file, level = "L1", kept_rows;
-  std::vector<std::string> prompts;
+  std::vector<std::string> prompts, images;
   bool plain = false, json = false, thinking = false, ignore_eos = false;
   uint32_t max_tokens = 256;
   model::generate_options run;
@@ -39,15 +41,27 @@ result<std::vector<int32_t>> encoded(const generate_flags& flags,
                                      const text::tokenizer& tokenizer,
                                      const std::string& prompt) {
   if (flags.plain) return tokenizer.encode(prompt, {});
+  recipe::message said{.content = prompt};
+  for (const std::string& file : flags.images) {
+    said.content.insert(0, recipe::image_placeholder);
+    said.images.push_back({.url = file});
+  }
   recipe::conversation talk;
   talk.thinking = flags.thinking;
-  talk.messages.push_back({.content = prompt});
+  talk.messages.push_back(std::move(said));
   const recipe::rendered_prompt rendered = recipe::render(talk);
   return tokenizer.encode(rendered.text, rendered.specials);
 }
 
+// The tokenizer is needed for text alone, going in or coming out.
+result<std::shared_ptr<const text::tokenizer>> needed_tokenizer(const generate_flags& flags) {
+  const bool text_in = !flags.prompts.empty() || !flags.prompts_file.empty();
+  if (!text_in && flags.json) return std::shared_ptr<const text::tokenizer>();
+  return text::load_tokenizer(std::filesystem::path(flags.model) / "tokenizer.json");
+}
+
 // The prompts of the command line, then those of the files.
-result<token_lists> prompt_tokens(const generate_flags& flags, const text::tokenizer& tokenizer) {
+result<token_lists> prompt_tokens(const generate_flags& flags, const text::tokenizer* tokenizer) {
   std::vector<std::string> texts = flags.prompts;
   if (!flags.prompts_file.empty()) {
     auto read = read_prompts_file(flags.prompts_file);
@@ -56,7 +70,7 @@ result<token_lists> prompt_tokens(const generate_flags& flags, const text::token
   }
   token_lists out;
   for (const std::string& text : texts) {
-    auto tokens = encoded(flags, tokenizer, text);
+    auto tokens = encoded(flags, *tokenizer, text);
     if (!tokens) return tokens.error();
     out.push_back(*std::move(tokens));
   }
@@ -65,6 +79,25 @@ result<token_lists> prompt_tokens(const generate_flags& flags, const text::token
     if (!tokens) return tokens.error();
     out.push_back(*std::move(tokens));
   }
+  return out;
+}
+
+// With the images, if there are any, in the only prompt.
+result<std::vector<illustrated_prompt>> complete_prompts(const generate_flags& flags,
+                                                         const text::tokenizer* tokenizer,
+                                                         model::numeric_level level) {
+  auto tokens = prompt_tokens(flags, tokenizer);
+  if (!tokens) return tokens.error();
+  std::vector<illustrated_prompt> out;
+  if (flags.images.empty()) {
+    for (auto& list : *tokens) out.push_back({std::move(list), {}, {}});
+    return out;
+  }
+  if (tokens->size() != 1)
+    return failure{error_code::invalid_argument, "--image goes with one prompt"};
+  auto prompt = illustrate(std::move(tokens->front()), {flags.model, flags.images, level});
+  if (!prompt) return prompt.error();
+  out.push_back(*std::move(prompt));
   return out;
 }
 
@@ -100,11 +133,12 @@ const char* name_of(model::generate_end end) {
 }
 
 // A line for each prompt; `acceptance` is the share of the drafts asked for.
-void print_json(const token_lists& prompts, const std::vector<model::generated>& out) {
+void print_json(std::span<const illustrated_prompt> prompts,
+                std::span<const model::generated> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     const model::generated& g = out[i];
     std::printf("{\"prompt\":%s,\"tokens\":%s,\"end\":\"%s\",\"steps\":%u",
-                token_json(prompts[i]).c_str(), token_json(g.tokens).c_str(), name_of(g.end),
+                token_json(prompts[i].tokens).c_str(), token_json(g.tokens).c_str(), name_of(g.end),
                 g.steps);
     if (g.drafted != 0)
       std::printf(",\"drafted\":%u,\"accepted\":%u,\"acceptance\":%.4f", g.drafted, g.accepted,
@@ -154,18 +188,18 @@ private:
 };
 
 int run(const generate_flags& flags) {
-  const std::filesystem::path dir{flags.model};
-  auto tokenizer = text::load_tokenizer(dir / "tokenizer.json");
-  if (!tokenizer) return fail(tokenizer.error(), exit_usage);
-  const auto prompts = prompt_tokens(flags, **tokenizer);
-  if (!prompts) return fail(prompts.error(), exit_usage);
   const auto options = model_options(flags);
   if (!options) return fail(options.error(), exit_usage);
-  auto made = model::make_v41_model(dir, *options);
+  const auto tokenizer = needed_tokenizer(flags);
+  if (!tokenizer) return fail(tokenizer.error(), exit_usage);
+  const auto prompts = complete_prompts(flags, tokenizer->get(), options->level);
+  if (!prompts) return fail(prompts.error(), exit_usage);
+  auto made = model::make_v41_model(flags.model, *options);
   if (!made) return fail(made.error(), exit_usage);
   std::vector<model::generate_prompt> asked;
-  for (const auto& tokens : *prompts)
-    asked.push_back({.tokens = tokens,
+  for (const illustrated_prompt& prompt : *prompts)
+    asked.push_back({.tokens = prompt.tokens,
+                     .images = prompt.images,
                      .sampling = flags.sampling,
                      .max_tokens = flags.max_tokens,
                      .ignore_eos = flags.ignore_eos});
@@ -210,7 +244,13 @@ void add_prompt_options(CLI::App& command, generate_flags& flags) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command.add_option("--prompts-file", flags.prompts_file, "prompts, a JSON string per line");
   command.add_option("--tokens-file", flags.tokens_file, "prompt as a JSON array of token ids");
-  command.add_flag("--plain", flags.plain, "take prompts as they are, without the chat format");
+  auto* images =
+      command.add_option("--image", flags.images,
+                         "picture in front of the prompt (PNG, JPEG, WebP, GIF); several "
+                         "in their order; a tokens file says where by image tokens");
+  images->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_flag("--plain", flags.plain, "take prompts as they are, without the chat format")
+      ->excludes(images);
   command.add_flag("--thinking", flags.thinking, "let the model think first");
 }
 

@@ -3,10 +3,12 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 BINARY, MODEL = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 PROMPTS = ['Hello!', 'Tell me a story about a cat.', 'What can you do?']
@@ -25,6 +27,20 @@ def lines(*arguments):
 
 def asked(prompts):
     return [word for prompt in prompts for word in ('--prompt', prompt)]
+
+
+def picture(folder, name, colour):
+    """A PNG of one colour, 24 x 16 pixels."""
+    def chunk(kind, body):
+        return (struct.pack('>I', len(body)) + kind + body +
+                struct.pack('>I', zlib.crc32(kind + body)))
+    rows = (b'\0' + bytes(colour) * 24) * 16
+    path = os.path.join(folder, name + '.png')
+    with open(path, 'wb') as file:
+        file.write(b'\x89PNG\r\n\x1a\n' +
+                   chunk(b'IHDR', struct.pack('>IIBBBBB', 24, 16, 8, 2, 0, 0, 0)) +
+                   chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+    return path
 
 
 class Generate(unittest.TestCase):
@@ -81,6 +97,39 @@ class Generate(unittest.TestCase):
         self.assertEqual(short[0], short[2])
         self.assertEqual(lines('--prompt', 'again ' * 400, '--kept-rows', '128',
                                '--max-tokens', '3')[0]['end'], 'length')
+
+    def test_pictures_stand_in_the_prompt_where_its_image_tokens_are(self):
+        mini = os.path.join(self.home.name, 'mini')
+        made = subprocess.run([BINARY, 'model', 'make-random', mini, '--shape', 'mini'],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        image_token, pictures = 151, [picture(mini, name, colour) for name, colour in
+                                      [('red', (255, 0, 0)), ('blue', (0, 0, 255))]]
+        tokens = self.file(json.dumps([5, image_token, 6, 7, image_token, 8]))
+
+        def with_pictures(chosen, *flags):
+            return generate('--model', mini, '--json', '--tokens-file', tokens, '--max-tokens', '12',
+                            *[word for p in chosen for word in ('--image', p)], *flags)
+
+        got = json.loads(with_pictures(pictures).stdout)
+        text = [t for t in got['prompt'] if t != image_token]
+        self.assertEqual(text, [5, 6, 7, 8])
+        # 24 x 16 pixels are scaled up to 256: 2 rows of tokens at most 64 in all
+        self.assertGreater(len(got['prompt']), 4 + 2 * 4)
+        swapped = json.loads(with_pictures(pictures[::-1]).stdout)
+        self.assertEqual(got['prompt'], swapped['prompt'])
+        self.assertNotEqual(got['tokens'], swapped['tokens'])
+        self.assertEqual(got['tokens'],
+                         json.loads(with_pictures(pictures, '--draft-tokens', '4').stdout)['tokens'])
+        refused = with_pictures(pictures[:1])
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn('2 image tokens, and 1 images', refused.stderr)
+        refused = with_pictures([pictures[0], tokens])
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(tokens + ': ', refused.stderr)
+        refused = generate('--model', MODEL, '--prompt', 'What is it?', '--image', pictures[0])
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn('no vision tower', refused.stderr)
 
     def test_the_published_variable_names_the_folder(self):
         got = generate('--prompt', 'Hello!', '--max-tokens', '2', DEEPINFER_HF_MODEL_DIR=MODEL)

@@ -35,7 +35,7 @@ uint64_t state_bound(const v41_model& model, uint32_t tokens) {
 
 TEST_SUITE("runtime/model") {
   TEST_CASE("a long run holds its sequences' state and no more with every step") {
-    constexpr uint64_t slack = uint64_t{2} << 20;  // of the allocator
+    constexpr uint64_t slack = uint64_t{512} << 10;  // of the allocator
     constexpr uint32_t sequences = 8;
     const uint32_t steps = steps_wanted(), each = std::clamp(steps / sequences, 1u, 7000u);
     const auto model = test::load_named("tiny", {.draft_tokens = 5});
@@ -63,6 +63,8 @@ TEST_SUITE("runtime/model") {
     MESSAGE(done, " decode steps: largest state ", largest_state, " bytes; resident ",
             behind_first >> 10, " KiB behind the first sequence, then at most ", highest >> 10,
             " KiB");
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory for a while
     CHECK(highest <= behind_first + largest_state + slack);
+#endif
   }
 }
