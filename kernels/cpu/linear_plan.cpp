@@ -10,27 +10,31 @@ double cost(const linear_args& a, double outputs, double rows) {
   return outputs * a.weight.width / 16 * (rows + 2);
 }
 
-constexpr uint32_t smallest_unit = 32;      // outputs: one row of fp8 scales
-constexpr double worth_a_unit = 48e3;       // some 15 us; shares what a unit does first
+constexpr uint32_t smallest_unit = 32;  // outputs: one row of fp8 scales
+// About 15 us: against the microsecond of a hand-over, and what a unit does with its inputs first.
+constexpr double worth_a_unit = 48e3;
 constexpr double worth_a_hand_over = 16e3;  // of a whole batch
 
 }  // namespace
 
 linear_plan::linear_plan(const linear_batch_args& batch, uint32_t threads) {
   double total = 0;
+  for (uint32_t i = 0; i < batch.count; ++i)
+    total += cost(batch.items[i], batch.items[i].weight.rows, batch.items[i].rows);
+  // Every thread gets several units, so that they end together.
+  const double enough = std::min(worth_a_unit, total / (8 * threads));
+  const double most = total / (4 * threads);
   for (uint32_t i = 0; i < batch.count; ++i) {
     const linear_args& a = batch.items[i];
     if (a.rows == 0 || a.weight.rows == 0) continue;
     share s{&a, 0, smallest_unit, 1, 0};
     s.row_blocks = static_cast<uint32_t>((a.rows + linear_row_block - 1) / linear_row_block);
     const double rows = static_cast<double>(a.rows) / s.row_blocks;
-    // A product alone must still give every thread something to do.
-    const uint32_t most = a.weight.rows / (4 * threads * batch.count);
-    // What a unit does with its inputs first must pay.
-    while (rows > 2 && s.outputs < linear_outputs && 2 * s.outputs <= most) s.outputs *= 2;
-    while (cost(a, s.outputs, rows) < worth_a_unit && 2 * s.outputs <= most) s.outputs *= 2;
+    while (s.outputs < a.weight.rows &&
+           (cost(a, s.outputs, rows) < enough ||
+            (rows > 2 && s.outputs < linear_outputs && cost(a, 2 * s.outputs, rows) <= most)))
+      s.outputs *= 2;
     s.unit_cost = cost(a, s.outputs, rows);
-    total += cost(a, a.weight.rows, a.rows);
     shares_[count_++] = s;
   }
   std::sort(shares_, shares_ + count_, [](const share& x, const share& y) {
