@@ -32,7 +32,10 @@ struct strided_in {
 };
 
 // Four heads by four keys.
-DEEPINFER_INLINE void score_tile4x4(strided_in query, strided_in key, size_t width, vec16& out) {
+[[maybe_unused]] DEEPINFER_INLINE void score_tile4x4(strided_in query,
+                                                     strided_in key,
+                                                     size_t width,
+                                                     vec16& out) {
   vec16 total[16];
   for (vec16& t : total) t = all(0.0f);
   for (size_t c = 0; c < width; c += lane_count) {
