@@ -17,12 +17,6 @@ inline constexpr size_t linear_few_rows = 18;   ///< up to these, a decoded tile
 inline constexpr size_t linear_stream_floats = 120'000;
 inline constexpr size_t linear_stream_outputs = 64;  ///< computed together by them
 
-/// Columns that products of few rows take at once: all, or so many that the inputs fill half of L1.
-[[nodiscard]] constexpr size_t stream_columns(size_t rows, size_t width) {
-  const size_t block = 4096 / rows / 64 * 64;
-  return rows <= 4 || width <= block + block / 4 ? width : block;
-}
-
 /// A rectangle of one product's result.
 struct linear_unit {
   const linear_args* args;

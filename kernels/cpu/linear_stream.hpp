@@ -178,6 +178,13 @@ DEEPINFER_INLINE void finish_tile(const linear_args& a,
   }
 }
 
+/// Columns that are taken at once: all, or so many that the inputs stay near; fewer when the
+/// weights are wide, too. Measured.
+[[nodiscard]] constexpr size_t stream_columns(weight_format format, size_t rows, size_t width) {
+  const size_t block = (has_scales(format) ? 8192 : 4096) / rows / block_columns * block_columns;
+  return rows <= 4 || width <= block + block / 4 ? width : block;
+}
+
 /// Few input rows. The weight rows of a tile begin a part of the outputs away from each other, so
 /// that each is read on and on: the processor fetches ahead. Where the inputs would not stay in L1,
 /// columns are taken in blocks, and the sums wait in `waiting`.
@@ -189,7 +196,7 @@ DEEPINFER_INLINE void stream_tiles(const linear_args& a,
   constexpr size_t outputs = stream_tile_outputs<Rows>;
   constexpr size_t totals_floats = Rows * outputs * lane_count;
   const size_t apart = (unit.last_output - unit.first_output + outputs - 1) / outputs;
-  const size_t width = a.weight.width, step = stream_columns(Rows, width);
+  const size_t width = a.weight.width, step = stream_columns(Format, Rows, width);
   for (size_t k = 0; k < width; k += step) {
     // Fetched meanwhile: what comes soon in the same row, or the same columns of the next.
     const stream_span span{k, std::min(k + step, width),
