@@ -65,12 +65,11 @@ void v41_stepper::open(std::span<step_item> items) {
     item.failed = !acceptable(item);
     if (item.failed) continue;
     share s{&item, static_cast<v41_sequence*>(item.target), {}, item.tokens};
-    s.prompt_end =
-        s.target->computed + static_cast<uint32_t>(item.tokens.size()) + item.tokens_to_come;
+    s.end = s.target->computed + static_cast<uint32_t>(item.tokens.size());
     if (item.tokens.empty()) {
       s.decoded.push_back(s.target->last_sampled());
     } else {
-      s.kept_from = kept_from(s.prompt_end, settings_.replay);
+      s.kept_from = kept_from(s.end + item.tokens_to_come, settings_.replay);
     }
     shares_.push_back(std::move(s));
   }
@@ -219,9 +218,9 @@ void v41_stepper::settle() {
   for (const graph_segment& segment : graph_.finished().segments) {
     const auto p = std::ranges::find_if(
         portions_, [&](const portion& q) { return q.of->target == segment.target; });
-    // Only the prompt's last window is ever read.
+    // Of a chunk its last window alone is ever read: by drafts, or after an export behind it.
     const uint32_t slots = segment.target->draft_rings[0].slots();
-    const uint32_t useful = p->of->prompt_end - std::min(p->of->prompt_end, slots);
+    const uint32_t useful = p->of->end - std::min(p->of->end, slots);
     const uint32_t first = std::max(segment.start, useful);
     const uint32_t end = std::min(segment.end(), segment.target->computed);
     if (first >= end) continue;

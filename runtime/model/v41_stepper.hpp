@@ -41,7 +41,7 @@ private:
     std::vector<int32_t> decoded;     ///< anchor and drafts, when `item->tokens` is empty
     std::span<const int32_t> tokens;  ///< not computed yet
     uint32_t kept_from = 0;
-    uint32_t prompt_end = 0;
+    uint32_t end = 0;  ///< position behind the item's tokens
   };
   /// One share's rows in the pass at hand.
   struct portion {

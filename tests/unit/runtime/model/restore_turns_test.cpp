@@ -77,7 +77,41 @@ outcome finish(v41_model& model, const prompt_case& prompt, sequence& target, te
   return out;
 }
 
-// Every hit of whole blocks, by rings and by replay of the exact depth.
+// A restore by rings, where the hit can be used, and one by replay of the exact depth, against the
+// cold run of the same prompt. Tokens that the exact one did not compute again.
+uint32_t check_hit(v41_model& model,
+                   const cached_turn& cache,
+                   const prompt_case& prompt,
+                   uint32_t hit,
+                   const outcome& expected,
+                   test::prompt_maker& maker) {
+  uint32_t skipped = 0;
+  for (const restore_mode mode : {restore_mode::ring, restore_mode::exact}) {
+    CAPTURE(hit);
+    CAPTURE(prompt.size());
+    CAPTURE(static_cast<int>(mode));
+    const bool ring = mode == restore_mode::ring;
+    const auto parts = ring ? cache.at_block[hit / block_tokens] : cache.blocks(hit);
+    auto warm = model.restore({parts, prompt.tokens, hit, prompt.images}, mode);
+    if (!warm && ring) continue;  // inside decoder replay
+    REQUIRE_MESSAGE(warm, (warm ? "" : warm.error().detail));
+    if (ring) CHECK((*warm)->computed_tokens() == hit);
+    if (!ring) skipped = (*warm)->computed_tokens();
+    const outcome got = finish(model, prompt, **warm, maker.random());
+    CHECK(got.tokens == expected.tokens);
+    CHECK(test::difference(got.state, expected.state) == "");
+  }
+  return skipped;
+}
+
+outcome cold_run(v41_model& model, const prompt_case& prompt, test::prompt_maker& maker) {
+  const auto cold = model.make_sequence();
+  return finish(model, prompt, *cold, maker.random());
+}
+
+// Every hit of whole blocks in the second turn's prompt; then prompts that end soon behind a hit,
+// where the deepest layer's windows still reach before it, and one whose kept rows begin at the
+// hit.
 void check_exact(std::string_view shape, const v41_options& options, uint32_t first_size) {
   CAPTURE(shape);
   CAPTURE(options.kept_rows.value_or(12345));
@@ -89,25 +123,20 @@ void check_exact(std::string_view shape, const v41_options& options, uint32_t fi
   maker.add_image(first, first_size - 60, 20);
   const cached_turn cache = first_turn(*model, first, 12);
   const prompt_case prompt = next_prompt(first, cache, maker.text(50));
-  const auto cold = model->make_sequence();
-  const outcome expected = finish(*model, prompt, *cold, maker.random());
-  uint32_t skipped = 0;
+  const outcome expected = cold_run(*model, prompt, maker);
   const auto held = static_cast<uint32_t>(cache.tokens.size() - 1);
-  for (uint32_t hit = 0; hit <= held; hit += block_tokens)
-    for (const restore_mode mode : {restore_mode::ring, restore_mode::exact}) {
-      CAPTURE(hit);
-      CAPTURE(static_cast<int>(mode));
-      const auto parts =
-          mode == restore_mode::ring ? cache.at_block[hit / block_tokens] : cache.blocks(hit);
-      auto warm = model->restore({parts, prompt.tokens, hit, prompt.images}, mode);
-      REQUIRE_MESSAGE(warm, (warm ? "" : warm.error().detail));
-      skipped += (*warm)->computed_tokens();
-      if (mode == restore_mode::ring) CHECK((*warm)->computed_tokens() == hit);
-      const outcome got = finish(*model, prompt, **warm, maker.random());
-      CHECK(got.tokens == expected.tokens);
-      CHECK(test::difference(got.state, expected.state) == "");
-    }
-  CHECK(skipped > 2 * (held - block_tokens));  // some exact restores begin behind the start
+  const uint32_t last_hit = held / block_tokens * block_tokens;
+  uint32_t skipped = 0;
+  for (uint32_t hit = 0; hit <= last_hit; hit += block_tokens)
+    skipped += check_hit(*model, cache, prompt, hit, expected, maker);
+  CHECK(skipped > 0);
+  for (const uint32_t behind :
+       {1u, 7u, model->config().window + 12, options.kept_rows.value_or(0)}) {
+    if (behind == 0 || last_hit + behind > prompt.size()) continue;
+    prompt_case cut = prompt;
+    cut.tokens.resize(last_hit + behind);
+    check_hit(*model, cache, cut, last_hit, cold_run(*model, cut, maker), maker);
+  }
 }
 
 constexpr std::optional<uint32_t> everything{0};
