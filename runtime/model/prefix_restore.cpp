@@ -3,8 +3,20 @@
 #include "runtime/model/v41_sequence.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace deepinfer::model {
+namespace {
+
+// Where every source begins a group of tokens.
+uint64_t group_tokens(const v41_config& config) {
+  uint64_t tokens = 1;
+  for (const uint32_t layer : config.kv_sources)
+    tokens = std::lcm(tokens, uint64_t{config.ratios[layer]});
+  return tokens;
+}
+
+}  // namespace
 
 uint32_t restore_start(const v41_config& config,
                        replay_setting replay,
@@ -25,7 +37,9 @@ uint32_t restore_start(const v41_config& config,
       break;
     }
   }
-  return static_cast<uint32_t>(from - std::min(from, back));
+  const uint64_t start = from - std::min(from, back);
+  const bool exact = mode == restore_mode::exact;
+  return static_cast<uint32_t>(exact ? start - start % group_tokens(config) : start);
 }
 
 uint32_t usable_hit(replay_setting replay, const prefix_hit& at, restore_mode mode) {

@@ -31,7 +31,8 @@ struct prefix_hit {
 
 /// The first position to compute again, <= hit. Exact: window rows of layer i need those of layer
 /// i - 1 one window earlier, so the depth is a window for every layer with rings that must be
-/// right: the encoder's and the decoder's first, or all when no replay trims the prompt.
+/// right: the encoder's and the decoder's first, or all when no replay trims the prompt. That
+/// is rounded down to where all sources begin a group, so that no row of an open one is missing.
 [[nodiscard]] uint32_t restore_start(const v41_config& config,
                                      replay_setting replay,
                                      const prefix_hit& at,

@@ -1,4 +1,3 @@
-#include "proto/types/check.hpp"
 #include "runtime/model/v41_sequence.hpp"
 
 #include <algorithm>
@@ -129,8 +128,10 @@ std::vector<std::byte> pack_state(const v41_sequence& from,
   for (uint32_t i = 0; i + 1 < config.engram.longest_ngram; ++i) put(out, from.look_back[i]);
   for (const kv_source_state& source : from.sources) {
     const size_t count = open_floats(source, from.computed, config.head_width);
-    DEEPINFER_CHECK(count <= source.pending.size());
-    put_bytes(out, source.pending.data() + (source.pending.size() - count), count * sizeof(float));
+    // A bounded restore may begin inside a group: the rows before it are not known.
+    const size_t known = std::min(count, source.pending.size());
+    out.insert(out.end(), (count - known) * sizeof(float), std::byte{0});
+    put_bytes(out, source.pending.data() + (source.pending.size() - known), known * sizeof(float));
   }
   return out;
 }

@@ -83,8 +83,10 @@ public:
 
   /// A sequence that stands where the prompt's remaining tokens are to be computed from:
   /// `computed_tokens()` of them are done, at most `hit`. Positions between are computed again for
-  /// the rings' sake and leave the stored entries as they are. Fails as `import_state` does, and
-  /// when a `ring` restore reaches into what decoder replay computes (`usable_hit`).
+  /// the rings' sake and leave the stored entries as they are; exported before it has passed `hit`,
+  /// the sequence loses the entries behind and is as approximate as a bounded restore. Fails as
+  /// `import_state` does, and when a `ring` restore reaches into what decoder replay computes
+  /// (`usable_hit`).
   [[nodiscard]] result<std::unique_ptr<sequence>> restore(const prefix_source& from,
                                                           restore_mode mode) const;
 

@@ -197,6 +197,29 @@ TEST_SUITE("runtime/model") {
     CHECK(restore_start(c, {}, {256, 300}, restore_mode::ring) == 256);
   }
 
+  TEST_CASE("a restored sequence can be exported before it has caught up") {
+    for (const char* shape : {"mini", "mini12"}) {
+      const auto model = test::load_named(shape, {});
+      test::prompt_maker maker(*model, 17);
+      const prompt_case prompt = maker.text(450);
+      const cached_turn cache = first_turn(*model, prompt, 1);
+      for (const uint32_t hit : {128u, 256u, 384u})
+        for (const restore_mode mode : {restore_mode::bounded, restore_mode::exact}) {
+          const auto blocks = cache.blocks(hit);
+          auto warm = model->restore({blocks, prompt.tokens, hit}, mode);
+          REQUIRE(warm);
+          for (uint32_t i = 0; i < 8; ++i) {
+            const auto parts = model->export_state(**warm);
+            const auto done = std::span(prompt.tokens).first((*warm)->computed_tokens());
+            auto moved = model->import_state(parts, done);
+            REQUIRE(moved);
+            test::feed(*model, prompt, **moved);
+            test::feed_until(*model, prompt, **warm, (*warm)->computed_tokens() + 1);
+          }
+        }
+    }
+  }
+
   TEST_CASE("a bounded restore keeps the stored entries and has other bits behind them") {
     for (const char* shape : {"mini", "mini12"}) {
       const auto model = test::load_named(shape, {.level = numeric_level::L0});
