@@ -14,13 +14,14 @@ struct replay_choice {
 // One sequence of a random run and what it must come to.
 struct runner {
   prompt_case prompt;
-  uint32_t outputs;  ///< tokens wanted behind the prompt
+  std::vector<int32_t> reply;  ///< a second prompt behind the output, in the same sequence
+  uint32_t outputs = 0;        ///< tokens wanted behind the first prompt; one behind the second
   std::unique_ptr<sequence> state;
   std::vector<int32_t> tokens;
   std::vector<int32_t> expected;
   std::vector<state_part> expected_state;
 
-  [[nodiscard]] bool done() const { return tokens.size() == outputs; }
+  [[nodiscard]] bool done() const { return tokens.size() == outputs + 1; }
 };
 std::vector<runner> make_runners(test::prompt_maker& maker, uint32_t count, uint32_t longest) {
   std::vector<runner> out;
@@ -35,16 +36,25 @@ std::vector<runner> make_runners(test::prompt_maker& maker, uint32_t count, uint
       maker.add_image(r.prompt, size * 3 / 4, 3);
     }
     r.outputs = 1 + maker.random().below(8);
+    r.reply = maker.text(1 + maker.random().below(40)).tokens;
   }
   return out;
 }
 
-// What the sequence comes to alone, with its prompt in one step.
+prompt_case second_prompt(const runner& r, std::span<const int32_t> output) {
+  prompt_case out = r.prompt;
+  out.tokens.insert(out.tokens.end(), output.begin(), output.end());
+  out.tokens.insert(out.tokens.end(), r.reply.begin(), r.reply.end());
+  return out;
+}
+
+// What the sequence comes to alone, with each prompt in one step.
 void run_alone(step_model& model, runner& r) {
   const auto target = model.make_sequence();
   r.expected.push_back(test::feed(model, r.prompt, *target));
   const auto more = test::continued(model, *target, r.prompt.sampling, r.outputs - 1);
   r.expected.insert(r.expected.end(), more.begin(), more.end());
+  r.expected.push_back(test::feed(model, second_prompt(r, r.expected), *target));
   r.expected_state = test::state_of(model, *target);
 }
 
@@ -73,7 +83,9 @@ void run_together(step_model& model, std::vector<runner>& runners, test::rng& ra
     model.step(items);
     for (size_t i = 0; i < items.size(); ++i) {
       REQUIRE_FALSE(items[i].failed);
-      if (items[i].sample) chosen[i]->tokens.push_back(items[i].sampled);
+      runner& r = *chosen[i];
+      if (items[i].sample) r.tokens.push_back(items[i].sampled);
+      if (items[i].sample && r.tokens.size() == r.outputs) r.prompt = second_prompt(r, r.tokens);
     }
   }
 }
