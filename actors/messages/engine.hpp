@@ -45,6 +45,7 @@ struct step_job_row {
   schedule::slot_id slot{};
   std::shared_ptr<sequence_cell> cell;
   std::vector<int32_t> tokens;  ///< prefill chunk; empty: go on behind the last sampled token
+  uint32_t tokens_to_come = 0;  ///< of the same prompt, behind this chunk
   bool sample = false;
   bool export_state = false;  ///< a hand-over follows: the parts come back with the result
   model::sampling_params sampling;

@@ -103,9 +103,7 @@ result<std::vector<illustrated_prompt>> complete_prompts(const generate_flags& f
 
 result<model::v41_options> model_options(const generate_flags& flags) {
   model::v41_options options;
-  options.level = flags.level == "L0"   ? model::numeric_level::L0
-                  : flags.level == "L1" ? model::numeric_level::L1
-                                        : model::numeric_level::L2;
+  options.level = *model::parse_level(flags.level);
   options.draft_tokens = flags.run.draft_tokens;
   if (flags.kept_rows.empty()) return options;
   uint32_t rows = 0;

@@ -38,7 +38,7 @@ int forward(const model_flags& flags) {
   const auto tokens = read_token_file(flags.tokens_file);
   if (!tokens) return fail(tokens.error(), exit_usage);
   model::dump_options options;
-  options.level = flags.level == "L1" ? model::numeric_level::L1 : model::numeric_level::L0;
+  options.level = *model::parse_level(flags.level);
   options.per_layer = flags.per_layer;
   options.chunk = flags.chunk;
   const auto done = model::write_forward_dump(flags.dir, *tokens, flags.out, options);

@@ -39,13 +39,25 @@ struct node_config {
             "Shared by all nodes; needed once the fabric listens beyond loopback.");
     v.field("model", model, "Folder of the checkpoint; empty: the bundled one.");
     v.field("served_name", served_name, "Name of the model in requests; empty: the folder's name.");
-    v.field("level", level, one_of({"L0", "L1"}),
-            "Arithmetic: exact, or with the cache quantisers.");
+    v.field("level", level, one_of({"L0", "L1", "L2"}),
+            "Arithmetic: exact, with the cache quantisers, or also with the activation quantisers "
+            "and roundings of the release.");
     v.field("context_limit", context_limit, between(0, 1 << 20),
             "Longest prompt and output together; 0: what the model allows.");
     v.field("threads", threads, between(1, 256), "Threads that run actors.");
     v.field("drain", drain, between(0, 3600000),
             "How long open requests may go on after an order to stop.");
+  }
+};
+
+/// Section `[kernels]`.
+struct kernels_config {
+  uint32_t threads = 0;
+
+  template <class V>
+  void describe(V& v) {
+    v.field("threads", threads, between(0, 256),
+            "Threads that compute, for each engine; 0: the machine's, shared by its engines.");
   }
 };
 
@@ -92,6 +104,7 @@ struct process_config {
   http_config http;
   http_config console_http;
   recipe_config recipe;
+  kernels_config kernels;
   node_settings actors;
 
   process_config();

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace deepinfer {
@@ -180,8 +181,13 @@ result<void> running_node::load_model() {
   if (model_name_.empty())
     model_name_ = (dir.has_filename() ? dir : dir.parent_path()).filename().string();
   model::v41_options options;
-  options.level = config_.node.level == "L1" ? model::numeric_level::L1 : model::numeric_level::L0;
+  options.level = *model::parse_level(config_.node.level);
   options.context_limit = config_.node.context_limit;
+  const auto engines = static_cast<uint32_t>(roles_.contains(node_role::prefill)) +
+                       static_cast<uint32_t>(roles_.contains(node_role::decode));
+  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  options.threads = config_.kernels.threads != 0 ? config_.kernels.threads
+                                                 : std::max(1u, cores / std::max(1u, engines));
   const auto begun = steady_now();
   for (const auto role : {node_role::prefill, node_role::decode}) {
     if (!roles_.contains(role)) continue;

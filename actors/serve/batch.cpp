@@ -13,6 +13,7 @@ std::vector<model::step_item> items_of(const step_job& job) {
     model::step_item item;
     item.target = row.cell->state.get();
     item.tokens = row.tokens;
+    item.tokens_to_come = row.tokens_to_come;
     item.sample = row.sample;
     item.sampling = row.sampling;
     items.push_back(item);

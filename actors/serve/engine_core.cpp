@@ -232,10 +232,11 @@ void engine_core::pulled(const sequence_pulled& result) {
 
 step_job_row engine_core::job_row(const schedule::planned_row& row) {
   engine_sequence& s = self_->state.sequences.at(row.slot);
-  step_job_row out{row.slot, s.cell, {}, row.sample, false, s.sampling};
+  step_job_row out{row.slot, s.cell, {}, 0, row.sample, false, s.sampling};
   if (row.prefill) {
     const auto first = s.tokens.begin() + row.first;
     out.tokens.assign(first, first + row.count);
+    out.tokens_to_come = static_cast<uint32_t>(s.tokens.end() - (first + row.count));
   }
   // A prefill engine hands the sequence over behind its only output.
   out.export_state = row.sample && self_->state.setup.role == engine_role::prefill;

@@ -18,6 +18,7 @@ namespace deepinfer::model {
 struct v41_model::internals {
   checkpoint files;
   v41_config config;
+  kernels::cpu_device_ptr device;  ///< null: the caller's thread alone
   kernels::op_table ops;
   v41_weights weights;
   std::optional<engram_hash> engram;
@@ -29,6 +30,7 @@ struct v41_model::internals {
 
   internals(checkpoint f,
             v41_config c,
+            kernels::cpu_device_ptr d,
             const kernels::op_table& o,
             v41_weights w,
             std::optional<engram_hash> e,
@@ -37,13 +39,15 @@ struct v41_model::internals {
             model_info i)
       : files(std::move(f)),
         config(std::move(c)),
+        device(std::move(d)),
         ops(o),
         weights(std::move(w)),
         engram(std::move(e)),
         options(opt),
         replay(r),
         info(std::move(i)),
-        context{config, weights, ops, {}, options.level, options.replay},
+        context{config,        weights,       ops, device ? stream_of(*device) : kernels::stream{},
+                options.level, options.replay},
         stepper(context,
                 engram ? &*engram : nullptr,
                 info,
@@ -54,12 +58,12 @@ namespace {
 
 constexpr uint32_t default_kept_beyond_window = 12;
 
-kernels::op_table make_ops(kernel_backend backend) {
+kernels::op_table make_ops(const v41_options& options) {
   kernels::op_table ops;
-  if (backend == kernel_backend::reference) {
+  if (options.backend == kernel_backend::reference) {
     kernels::register_ref(ops);
   } else {
-    kernels::register_cpu(ops);
+    kernels::register_cpu(ops, options.isa.value_or(kernels::best_cpu_isa()));
   }
   return ops;
 }
@@ -142,19 +146,26 @@ result<std::unique_ptr<v41_model>> v41_model::load(const std::filesystem::path& 
     if (!hash) return hash.error();
     engram = *std::move(hash);
   }
-  const kernels::op_table ops = make_ops(options.backend);
+  const kernels::op_table ops = make_ops(options);
   auto weights = load_v41_weights(*files, *config, ops);
   if (!weights) return weights.error();
   if (options.draft_tokens != 0 && !weights->drafter)
     return failure{error_code::invalid_argument,
                    files->name() + ": the checkpoint has no drafter; set the draft tokens to 0"};
+  kernels::cpu_device_ptr device;
+  if (options.threads > 1 && options.backend == kernel_backend::cpu) {
+    device = kernels::make_cpu_device({.threads = options.threads});
+    if (device == nullptr)
+      return failure{error_code::no_capacity, "cannot start " + std::to_string(options.threads) +
+                                                  " threads for the kernels; use fewer"};
+  }
   const uint64_t layout = layout_of(layout_fingerprint(*files, side_file, options.level), options);
   const replay_setting replay{
       options.kept_rows.value_or(config->window + default_kept_beyond_window)};
   model_info info = make_info(*files, *config, options, layout);
-  return std::unique_ptr<v41_model>(new v41_model(
-      std::make_unique<internals>(*std::move(files), *std::move(config), ops, *std::move(weights),
-                                  std::move(engram), options, replay, std::move(info))));
+  return std::unique_ptr<v41_model>(new v41_model(std::make_unique<internals>(
+      *std::move(files), *std::move(config), std::move(device), ops, *std::move(weights),
+      std::move(engram), options, replay, std::move(info))));
 }
 
 const model_info& v41_model::info() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/api/cpu_device.hpp"
 #include "proto/types/result.hpp"
 #include "runtime/model/graph_pass.hpp"
 #include "runtime/model/prefix_restore.hpp"
@@ -30,7 +31,9 @@ struct v41_options {
   /// Unset: window + 12, which is the published 140.
   std::optional<uint32_t> kept_rows;
   replay_variant replay = replay_variant::late;
-  uint32_t draft_tokens = 0;  ///< most drafts verified in a step, up to 5; 0: no drafter
+  uint32_t draft_tokens = 0;            ///< most drafts verified in a step, up to 5; 0: no drafter
+  uint32_t threads = 1;                 ///< that compute, the caller's included; changes no bit
+  std::optional<kernels::cpu_isa> isa;  ///< unset: the machine's best; changes no bit
 };
 
 struct forward_result {
