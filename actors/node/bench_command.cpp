@@ -1,6 +1,7 @@
 #include "actors/bench/fabric_figures.hpp"
 #include "actors/bench/figure.hpp"
 #include "actors/bench/kernel_figures.hpp"
+#include "actors/bench/model_figures.hpp"
 #include "actors/bench/peer_process.hpp"
 #include "actors/bench/serve_figures.hpp"
 #include "actors/node/commands.hpp"
@@ -25,6 +26,8 @@ struct bench_flags {
   std::string model;
   std::string only;
   uint32_t threads = 0;
+  std::string small, shard, level = "L1";
+  uint32_t long_steps = 0;
 };
 
 int show(const result<std::vector<bench::figure>>& figures, const bench_flags& flags) {
@@ -99,6 +102,22 @@ int run_kernels(const bench_flags& flags) {
   return show(bench::measure_kernel_figures(plan), flags);
 }
 
+int run_model(const bench_flags& flags) {
+  bench::model_plan plan;
+  plan.small = flags.small;
+  plan.shard = flags.shard;
+  plan.level = *model::parse_level(flags.level);
+  plan.long_steps = flags.long_steps;
+  if (flags.smoke) {
+    plan.rounds = 1;
+    plan.prompt_tokens = 8;
+    plan.context_tokens = 4;
+    plan.decode_steps = 1;
+    plan.batches = {1, 2};
+  }
+  return show(bench::measure_model_figures(plan), flags);
+}
+
 CLI::App* add_bench(CLI::App& bench,
                     const char* name,
                     const char* about,
@@ -119,6 +138,18 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_bench(*bench, "fabric",
             "Actors, transport and libfabric itself between two processes of this machine.", flags)
       ->callback([flags, &exit_code] { exit_code = run_fabric(*flags); });
+  auto* model =
+      add_bench(*bench, "model",
+                "The model's steps beside this machine's read bandwidth and FMA rate.", flags);
+  model->add_option(
+      "--small", flags->small,
+      "checkpoint of the shape `small` (model make-random); default: made for the run");
+  model->add_option("--shard", flags->shard, "checkpoint of the shape `flash-shard`, measured too");
+  model->add_option("--level", flags->level, "L0, L1 or L2")
+      ->check(CLI::IsMember({"L0", "L1", "L2"}));
+  model->add_option("--long-steps", flags->long_steps,
+                    "decode steps over which the resident size is watched");
+  model->callback([flags, &exit_code] { exit_code = run_model(*flags); });
   auto* serve = add_bench(*bench, "serve",
                           "Gateway and actors without a computation, beside the bare HTTP server; "
                           "start of a node.",

@@ -26,6 +26,11 @@ enum class row_format : uint8_t {
   return (format == row_format::fp8_32 ? width : width / 2) + width / group_width(format);
 }
 
+/// Scale byte of a group that holds a number that is none: unpacking it gives NaN.
+[[nodiscard]] constexpr uint8_t nan_scale(row_format format) {
+  return format == row_format::fp4_16 ? 0x7F : 0xFF;
+}
+
 /// Every value becomes the one its packed form would give back.
 struct fake_quant_args {
   float* out;       // [rows][width]; may be `in`

@@ -145,6 +145,16 @@ DEEPINFER_INLINE void store_nibbles(uint8_t* out, ivec16 codes) {
   }
 }
 
+// A number that is none must not be laundered into one: its group gets the scale that is none.
+template <row_format Format>
+DEEPINFER_INLINE bool all_finite(const float* group) {
+  const vec16 infinity = all(-minus_infinity), one = all(1.0f), zero = all(0.0f);
+  vec16 broken = select(abs(load(group)) < infinity, zero, one);
+  if constexpr (group_width(Format) == 32)
+    broken = max(broken, select(abs(load(group + lane_count)) < infinity, zero, one));
+  return largest(broken) == 0;
+}
+
 template <row_format Format>
 void pack_row(const float* in, size_t width, uint8_t* out) {
   constexpr size_t group = group_width(Format);
@@ -157,6 +167,7 @@ void pack_row(const float* in, size_t width, uint8_t* out) {
     std::memcpy(bytes + first, scales.byte, groups);
     for (size_t g = 0; g < groups; ++g) {
       const divider<Format> divided(scales.value[g]);
+      if (!all_finite<Format>(in + (first + g) * group)) bytes[first + g] = nan_scale(Format);
       for (size_t c = (first + g) * group; c < (first + g + 1) * group; c += lane_count)
         if constexpr (byte_each)
           store_bytes(out + c, e4m3_codes(divided(load(in + c))));

@@ -64,8 +64,13 @@ void pack_rows(stream&, const pack_rows_args& a) {
       const float* in = a.in + r * a.width;
       const float* first = in + c / group * group;
       float amax = 0;
-      for (size_t i = 0; i < group; ++i) amax = std::fmax(amax, std::fabs(first[i]));
-      const uint8_t scale = scales[c / group] = scale_byte(amax, a.format);
+      bool finite = true;
+      for (size_t i = 0; i < group; ++i) {
+        amax = std::fmax(amax, std::fabs(first[i]));
+        finite = finite && std::isfinite(first[i]);
+      }
+      const uint8_t scale = scale_byte(std::fmin(amax, 0x1p120f), a.format);
+      scales[c / group] = finite ? scale : nan_scale(a.format);
       const float v = in[c] / scale_value(scale, a.format);
       if (byte_each) {
         out[c] = nearest_e4m3(v);

@@ -38,6 +38,12 @@ enum class replay_variant : uint8_t {
   ced,   ///< it is trimmed like the layers behind it
 };
 
+/// What the linear layers had to do, for setting a time beside the machine's limits.
+struct linear_work {
+  uint64_t flops = 0;         ///< multiplications and additions
+  uint64_t weight_bytes = 0;  ///< stored bytes of every matrix, once for each product with it
+};
+
 /// Everything constant; outlives the graph.
 struct graph_context {
   const v41_config& config;
@@ -46,6 +52,7 @@ struct graph_context {
   kernels::stream queue;
   numeric_level level;
   replay_variant replay = replay_variant::late;
+  linear_work* work = nullptr;  ///< counted when not null
 };
 
 /// cos and sin of a list of positions, [positions][rope_width / 2].
@@ -128,9 +135,17 @@ public:
     return {out, in, m, nullptr, rows, m.width, m.rows, kernels::rounding::none};
   }
   void linear(std::span<const kernels::linear_args> items) {
+    for (const kernels::linear_args& item : items) count(item);
     context.ops.linear(queue, {items.data(), static_cast<uint32_t>(items.size())});
   }
   void linear(const kernels::linear_args& item) { linear(std::span(&item, 1)); }
+
+  void count(const kernels::linear_args& item) const {
+    if (context.work == nullptr) return;
+    const kernels::weight_matrix& w = item.weight;
+    context.work->flops += uint64_t{2} * item.rows * w.rows * w.width;
+    context.work->weight_bytes += w.rows * row_bytes(w) + scale_offset(w, (w.rows + 31) / 32 * 32);
+  }
 
   void norm(float* data, const std::vector<float>& gain, uint32_t rows) {
     context.ops.rms_norm(queue, {data, data, gain.data(), rows, static_cast<uint32_t>(gain.size()),

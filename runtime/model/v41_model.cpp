@@ -25,6 +25,7 @@ struct v41_model::internals {
   v41_options options;
   replay_setting replay;
   model_info info;
+  linear_work work;
   graph_context context;
   v41_stepper stepper;
 
@@ -47,7 +48,7 @@ struct v41_model::internals {
         replay(r),
         info(std::move(i)),
         context{config,        weights,       ops, device ? stream_of(*device) : kernels::stream{},
-                options.level, options.replay},
+                options.level, options.replay, &work},
         stepper(context,
                 engram ? &*engram : nullptr,
                 info,
@@ -173,6 +174,16 @@ const model_info& v41_model::info() const {
 }
 const v41_config& v41_model::config() const {
   return inner_->config;
+}
+
+const linear_work& v41_model::work() const {
+  return inner_->work;
+}
+uint64_t v41_model::mapped_bytes() const {
+  return inner_->weights.mapped_bytes;
+}
+uint64_t v41_model::resident_bytes() const {
+  return inner_->weights.resident_bytes;
 }
 
 std::unique_ptr<sequence> v41_model::make_sequence() const {

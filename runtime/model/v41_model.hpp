@@ -96,6 +96,12 @@ public:
   /// Proposals of the drafter behind `anchor`; the model must have been loaded with drafts.
   [[nodiscard]] result<draft_proposal> draft(sequence& behind, int32_t anchor);
 
+  /// What the linear layers did since the model was loaded.
+  [[nodiscard]] const linear_work& work() const;
+  /// Stored bytes of all matrices and tables, and of the fp32 copies beside them.
+  [[nodiscard]] uint64_t mapped_bytes() const;
+  [[nodiscard]] uint64_t resident_bytes() const;
+
   /// Logits of every position of a fresh sequence; `invalid_argument` for tokens outside the
   /// vocabulary or too many of them.
   [[nodiscard]] result<forward_result> forward(std::span<const int32_t> tokens,

@@ -172,6 +172,20 @@ TEST_SUITE("kernels") {
       });
       CHECK(std::isnan(out[5]));
       CHECK(std::isinf(out[6]));
+      // packed, its whole group becomes none; no other does
+      for (const float broken : {float{NAN}, -std::numeric_limits<float>::infinity()}) {
+        std::vector<float> rows(64, 1.0f);
+        rows[37] = broken;
+        const auto bytes = everywhere([&](const op_table& table, stream& own) {
+          return packed(table, own, rows, 32, format);
+        });
+        stream queue;
+        CHECK(bytes == packed(test::reference(), queue, rows, 32, format));
+        const auto back = unpacked(test::reference(), queue, bytes, 32, format);
+        const size_t group = group_width(format);
+        for (size_t i = 0; i < back.size(); ++i)
+          CHECK(std::isnan(back[i]) == (i / group == 37 / group));
+      }
     }
   }
 }
