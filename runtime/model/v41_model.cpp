@@ -47,8 +47,9 @@ struct v41_model::internals {
         options(opt),
         replay(r),
         info(std::move(i)),
-        context{config,        weights,       ops, device ? stream_of(*device) : kernels::stream{},
-                options.level, options.replay, &work},
+        context{
+            config,        weights,        ops,  device ? stream_of(*device) : kernels::stream{},
+            options.level, options.replay, &work},
         stepper(context,
                 engram ? &*engram : nullptr,
                 info,
