@@ -25,7 +25,7 @@ struct generate_flags {
   std::string model, prompts_file, tokens_file, level = "L1", kept_rows;
   std::vector<std::string> prompts, images;
   bool plain = false, json = false, thinking = false, ignore_eos = false;
-  uint32_t max_tokens = 256;
+  uint32_t max_tokens = 256, threads = 1;
   model::generate_options run;
   model::sampling_params sampling;
 };
@@ -105,6 +105,7 @@ result<model::v41_options> model_options(const generate_flags& flags) {
   model::v41_options options;
   options.level = *model::parse_level(flags.level);
   options.draft_tokens = flags.run.draft_tokens;
+  options.threads = flags.threads;
   if (flags.kept_rows.empty()) return options;
   uint32_t rows = 0;
   const char* end = flags.kept_rows.data() + flags.kept_rows.size();
@@ -231,6 +232,8 @@ void add_model_options(CLI::App& command, generate_flags& flags) {
       .add_option("--draft-tokens", flags.run.draft_tokens,
                   "most tokens drafted and verified per step (default 0)")
       ->check(CLI::Range(0u, model::generate_limits::draft_tokens));
+  command.add_option("--threads", flags.threads, "that compute (default 1); changes no token")
+      ->check(CLI::Range(1u, 256u));
   command.add_option("--kept-rows", flags.kept_rows,
                      "rows at a prompt's end that pass the decoder, or all (default: a window and "
                      "12)");

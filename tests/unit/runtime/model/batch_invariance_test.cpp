@@ -1,3 +1,4 @@
+#include "kernels/api/cpu_device.hpp"
 #include "tests/unit/runtime/model/sequence_runs.hpp"
 
 using namespace deepinfer;
@@ -90,6 +91,12 @@ void run_together(step_model& model, std::vector<runner>& runners, test::rng& ra
   }
 }
 
+// One that this machine can run.
+kernels::cpu_isa some_isa(test::rng& random) {
+  const auto best = static_cast<uint32_t>(kernels::best_cpu_isa());
+  return static_cast<kernels::cpu_isa>(random.below(best + 1));
+}
+
 void check_random_runs(std::string_view shape, const v41_options& options, uint64_t seed) {
   CAPTURE(shape);
   CAPTURE(seed);
@@ -98,7 +105,11 @@ void check_random_runs(std::string_view shape, const v41_options& options, uint6
   test::rng& random = maker.random();
   v41_options other = options;
   other.pass_rows = ring_slack + 1 + random.below(random.below(2) == 0 ? 20 : 300);
+  other.threads = 1 + random.below(3);
+  other.isa = some_isa(random);
   CAPTURE(other.pass_rows);
+  CAPTURE(other.threads);
+  CAPTURE(kernels::name_of(*other.isa));
   const auto together = test::load_named(shape, other);
   auto runners = make_runners(maker, 4, shape == "tiny" ? 300 : 150);
   for (runner& r : runners) run_alone(*alone, r);
