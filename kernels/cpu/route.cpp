@@ -100,7 +100,8 @@ void choose(const worker& self, const route_args& a, size_t r) {
   rough_keys(score, bias, a.experts, keys);
   // Two keys closer than this may stand in the wrong order.
   const float last = score_of(key_at_rank(keys, a.experts, a.chosen));
-  const float least = last - 1e-5f * std::max(1.0f, std::fabs(last));
+  // An infinity is not moved: it would become NaN, above which nothing stands.
+  const float least = std::isinf(last) ? last : last - 1e-5f * std::max(1.0f, std::fabs(last));
   best_experts best;
   for (uint32_t e = 0; e < a.experts; ++e) {
     if (!(score_of(static_cast<int32_t>(keys[e])) >= least) && last > minus_infinity) continue;

@@ -94,4 +94,15 @@ TEST_SUITE("kernels") {
     CHECK(std::vector<float>(got.begin() + 5, got.end()) == std::vector<float>{4, 1, 2, 5, 0});
     CHECK(got[0] == got[4]);  // expert 4 won by its bias alone
   }
+
+  TEST_CASE("infinite logits choose experts, too: the lower of equal ones") {
+    const std::vector<float> logits(21, INFINITY), bias(21, 0.0f);
+    everywhere([&](const op_table& table, stream& own) {
+      const auto got = chosen_by(table, own,
+                                 {nullptr, nullptr, logits.data(), bias.data(), nullptr, nullptr, 1,
+                                  21, 3, gate_score::sqrt_softplus, false, 1, 1});
+      CHECK(std::vector<float>(got.begin() + 3, got.end()) == std::vector<float>{0, 1, 2});
+      return std::vector<float>(got.begin() + 3, got.end());
+    });
+  }
 }
