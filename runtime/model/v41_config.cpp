@@ -1,6 +1,8 @@
 #include "runtime/model/v41_config.hpp"
 
+#include "kernels/api/attention.hpp"
 #include "kernels/api/hyper.hpp"
+#include "kernels/api/index.hpp"
 #include "proto/types/check.hpp"
 #include "runtime/model/json_fields.hpp"
 
@@ -14,6 +16,9 @@ namespace {
 constexpr whole_range widths{1, 1u << 18};
 constexpr whole_range layer_ids{0, 1023};
 constexpr size_t most_layers = 1024;
+// A row attends its window (a draft its block, too) and the entries chosen for it.
+constexpr uint32_t most_keys_of_a_part = kernels::most_attended_keys / 2;
+static_assert(most_keys_of_a_part <= kernels::most_kept);
 
 std::vector<uint32_t> narrowed(const std::vector<uint64_t>& in) {
   return {in.begin(), in.end()};
@@ -21,12 +26,12 @@ std::vector<uint32_t> narrowed(const std::vector<uint64_t>& in) {
 
 void read_attention(const json_fields& text, v41_config& c) {
   c.heads = text.whole("num_attention_heads", {1, 4096});
-  c.head_width = text.whole("head_dim", {1, 4096});
+  c.head_width = text.whole("head_dim", {1, kernels::most_attended_width});
   c.rope_width = text.whole("qk_rope_head_dim", {2, 4096});
   c.query_rank = text.whole("q_lora_rank", widths);
   c.output_groups = text.whole("o_groups", {1, 4096});
   c.output_rank = text.whole("o_lora_rank", widths);
-  c.window = text.whole("sliding_window", {1, 1u << 16});
+  c.window = text.whole("sliding_window", {1, most_keys_of_a_part});
   c.rope_base = text.real("rope_theta", {1, 1e12});
   c.compressed_rope_base = text.real("compress_rope_theta", {1, 1e12});
   if (const auto scaling = text.object("rope_scaling")) {
@@ -53,10 +58,10 @@ void read_sparse(const json_fields& text, v41_config& c) {
   if (c.kv_sources.empty() && c.index_sources.empty()) return;
   c.index_heads = text.whole("index_n_heads", {1, 4096});
   c.index_width = text.whole("index_head_dim", {1, 4096});
-  c.index_top = text.whole("index_topk", {1, 1u << 20});
+  c.index_top = text.whole("index_topk", {1, most_keys_of_a_part});
   if (!text.has("candidate_source_layer_id")) return;
   c.candidate_source = text.whole("candidate_source_layer_id", layer_ids);
-  c.candidate_blocks = text.whole("candidate_topk_blocks", {1, 1u << 24});
+  c.candidate_blocks = text.whole("candidate_topk_blocks", {1, kernels::most_kept});
   c.candidate_block_size = text.whole("candidate_block_size", {1, 4096});
 }
 
