@@ -206,6 +206,14 @@ void v41_graph::trim() {
     for (const uint32_t row : kept_source_) kept_.image.push_back(pass_.image[row]);
   fill(kept_);
   streams_.keep(kept_source_);
+  // Taps of target layers up to here were taken of all rows; a row only moves forward.
+  if (!taps_.empty()) {
+    const v41_config& c = ops_.context.config;
+    const size_t all = c.drafter.target_layers.size() * c.width;
+    for (size_t r = 0; r < kept_source_.size(); ++r)
+      if (kept_source_[r] != r)
+        std::copy_n(taps_.data() + kept_source_[r] * all, all, taps_.data() + r * all);
+  }
   current_ = &kept_;
 }
 
