@@ -1,8 +1,7 @@
 #include "actors/bench/kernel_figures.hpp"
 
 #include "actors/bench/kernel_case.hpp"
-
-#include <time.h>
+#include "actors/bench/machine_limits.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -12,18 +11,10 @@
 namespace deepinfer::bench {
 namespace {
 
-/// What one thread does alone is timed by the processor time it got, so that a machine that does
-/// other things as well gives the same figures; what several do together, by the clock.
-double now(uint32_t threads) {
-  timespec t{};
-  ::clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
 double seconds(uint32_t threads, const std::function<void()>& work) {
-  const double begin = now(threads);
+  const double begin = bench_seconds(threads);
   work();
-  return now(threads) - begin;
+  return bench_seconds(threads) - begin;
 }
 
 /// The fastest of three: what interrupts one of them is not the op's.
@@ -32,7 +23,7 @@ double fastest(uint32_t threads, const std::function<void()>& work) {
 }
 
 /// Limits with one number of threads, one value a round.
-struct machine_limits {
+struct side_limits {
   std::vector<double> read, read_l3, read_l2, multiply, handover;  // bytes/s, flop/s, s
 };
 
@@ -47,7 +38,7 @@ struct thread_side {
   uint32_t threads;
   kernels::cpu_device_ptr device;
   kernels::stream queue;
-  machine_limits limits;
+  side_limits limits;
   std::vector<measured_case> cases;
 
   [[nodiscard]] std::string suffix() const { return "_t" + std::to_string(threads); }
@@ -126,7 +117,7 @@ private:
       return static_cast<double>(unit) * units * repeats /
              fastest(side.threads, [&] { probe_.read(side.queue, args); });
     };
-    machine_limits& l = side.limits;
+    side_limits& l = side.limits;
     const size_t piece = size_t{1} << 20;
     l.read.push_back(read_rate(piece, static_cast<uint32_t>(plan_.memory_bytes / piece), 1));
     l.read_l3.push_back(read_rate(4 * piece, side.threads, 4));
