@@ -140,8 +140,9 @@ void add_model_command(CLI::App& app, int& exit_code) {
   add_folder(*run, *flags);
   run->add_option("--tokens-file", flags->tokens_file, "JSON array of token ids")->required();
   run->add_option("--out", flags->out, "safetensors file to write")->required();
-  run->add_option("--level", flags->level, "L0 (exact) or L1 (cache quantisers)")
-      ->check(CLI::IsMember({"L0", "L1"}));
+  run->add_option("--level", flags->level,
+                  "L0 (exact, default), L1 (cache quantisers) or L2 (all quantisers)")
+      ->check(CLI::IsMember({"L0", "L1", "L2"}));
   run->add_flag("--per-layer", flags->per_layer, "the tensors of every layer, too");
   run->add_option("--chunk", flags->chunk, "tokens at once (default: as many as the model allows)");
   run->callback([flags, &exit_code] { exit_code = forward(*flags); });
