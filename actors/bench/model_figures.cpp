@@ -114,7 +114,8 @@ result<std::vector<figure>> load_figures(const model_plan& plan,
                              make_figure("small load", "ms", loads, {"small plain read", reads})};
 }
 
-// Peak resident size after a run, beside what it is made of.
+// Resident size behind a run, beside what it is made of. Scratch memory only grows, so it is the
+// peak but for what loading gave back.
 result<std::vector<figure>> memory_figures(const model_plan& plan,
                                            const std::filesystem::path& folder) {
   auto made = model_run::load(folder, {plan.level, 1});
@@ -147,7 +148,7 @@ result<std::vector<figure>> measure_model_figures(const model_plan& plan) {
     out.insert(out.end(), more->begin(), more->end());
     return {};
   };
-  // Memory first: later runs raise the process's peak.
+  // Memory first: what later runs leave in the allocator would count as this one's.
   if (auto done = add(memory_figures(plan, small->path())); !done) return done.error();
   if (auto done = add(load_figures(plan, small->path())); !done) return done.error();
   for (const uint32_t threads : {1u, 2u}) {

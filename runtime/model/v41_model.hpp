@@ -98,7 +98,8 @@ public:
 
   /// What the linear layers did since the model was loaded.
   [[nodiscard]] const linear_work& work() const;
-  /// Stored bytes of all matrices and tables, and of the fp32 copies beside them.
+  /// Stored bytes of the matrices that linear layers read (not of the tables that are looked up by
+  /// row), and of the fp32 copies beside them.
   [[nodiscard]] uint64_t mapped_bytes() const;
   [[nodiscard]] uint64_t resident_bytes() const;
 
