@@ -185,6 +185,12 @@ constexpr size_t chunk_keys = 64;
 
 constexpr size_t most_heads = 64;  // of one task
 
+// One head's scores, output and query, and a chunk of keys: `divide` relies on it.
+static_assert((most_attended_keys + 2 * round_up(most_attended_width) +
+               chunk_keys * (round_up(most_attended_width) + lane_count)) *
+                  sizeof(float) <=
+              scratch_minimum);
+
 struct row_memory {
   size_t heads;   // for this many there is room
   strided score;  // [heads][keys]

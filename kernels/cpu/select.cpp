@@ -8,6 +8,8 @@ DEEPINFER_SIMD_BEGIN
 namespace deepinfer::kernels::cpu::DEEPINFER_ISA {
 namespace {
 
+static_assert((source_chunk + candidate_words(most_kept)) * sizeof(uint32_t) <= scratch_minimum);
+
 struct row_source {
   const float* score;
   size_t count;

@@ -47,7 +47,7 @@ struct candidate_list {
 inline constexpr size_t candidate_slack = 1024;
 
 /// Words of memory for the lists of a selection.
-inline size_t candidate_words(size_t keep) {
+inline constexpr size_t candidate_words(size_t keep) {
   return 2 * (keep + candidate_slack + lane_count);
 }
 
