@@ -5,6 +5,7 @@
 #include "actors/bench/peer_process.hpp"
 #include "actors/bench/serve_figures.hpp"
 #include "actors/node/commands.hpp"
+#include "kernels/api/cpu_device.hpp"
 #include "runtime/net/fabric/fabric_bench.hpp"
 
 #include <algorithm>
@@ -91,8 +92,9 @@ int run_serve(const bench_flags& flags) {
 int run_kernels(const bench_flags& flags) {
   bench::kernel_plan plan;
   plan.only = flags.only;
-  plan.threads =
-      flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  plan.threads = flags.threads > 0 ? flags.threads
+                                   : std::clamp(std::thread::hardware_concurrency(), 1u,
+                                                kernels::most_device_threads);
   if (flags.smoke) {
     plan.rounds = 1;
     plan.memory_bytes = size_t{8} << 20;
@@ -163,7 +165,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
                 "The limits of this machine, and which share of them each op reaches.", flags);
   kernels->add_option("--only", flags->only, "cases with this in their name");
   kernels->add_option("--threads", flags->threads, "beside one thread (default: all cores)")
-      ->check(CLI::Range(1, 256));
+      ->check(CLI::Range(1u, kernels::most_device_threads));
   kernels->callback([flags, &exit_code] { exit_code = run_kernels(*flags); });
   serve->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
 }

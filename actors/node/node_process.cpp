@@ -7,6 +7,7 @@
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
 #include "actors/node/service_scheduler.hpp"
+#include "kernels/api/cpu_device.hpp"
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/model/v41_model.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
@@ -17,6 +18,7 @@
 #include <caf/scoped_actor.hpp>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
@@ -185,7 +187,8 @@ result<void> running_node::load_model() {
   options.context_limit = config_.node.context_limit;
   const auto engines = static_cast<uint32_t>(roles_.contains(node_role::prefill)) +
                        static_cast<uint32_t>(roles_.contains(node_role::decode));
-  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const uint32_t cores =
+      std::clamp(std::thread::hardware_concurrency(), 1u, kernels::most_device_threads);
   options.threads = config_.kernels.threads != 0 ? config_.kernels.threads
                                                  : std::max(1u, cores / std::max(1u, engines));
   const auto begun = steady_now();

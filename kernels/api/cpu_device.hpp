@@ -23,8 +23,10 @@ enum class cpu_isa : uint8_t {
 /// Fills every slot with the fp32 host version for `isa`, which this machine must be able to run.
 void register_cpu(op_table& table, cpu_isa isa);
 
+inline constexpr uint32_t most_device_threads = 256;
+
 struct cpu_device_options {
-  uint32_t threads = 1;  ///< the calling one included; 1..256
+  uint32_t threads = 1;  ///< the calling one included; 1..most_device_threads
   /// How long a thread without work stays awake, before it sleeps and costs nothing. Waking takes
   /// some 50 us, and a step has hundreds of ops.
   uint32_t spin_us = 50;

@@ -14,7 +14,6 @@
 namespace deepinfer::kernels {
 namespace {
 
-constexpr uint32_t max_threads = 256;
 constexpr std::align_val_t scratch_alignment{64};
 
 struct scratch_deleter {
@@ -178,7 +177,7 @@ void cpu_device_deleter::operator()(cpu_device* device) const {
 }
 
 cpu_device_ptr make_cpu_device(const cpu_device_options& options) {
-  if (options.threads < 1 || options.threads > max_threads ||
+  if (options.threads < 1 || options.threads > most_device_threads ||
       options.scratch_bytes < cpu::scratch_minimum)
     return nullptr;
   cpu_device_ptr device{new (std::nothrow) cpu_device{options}};
