@@ -9,6 +9,7 @@
 #include "runtime/tokenizer/stream_decoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -60,10 +61,10 @@ int run(const std::filesystem::path& folder, const std::vector<const char*>& que
   // streams, and the texts of several are collected.
   std::vector<text::stream_decoder> decoders(prompts.size(), text::stream_decoder{*tokenizer});
   std::vector<std::string> texts(prompts.size());
-  const int32_t stop_token = (*model)->info().stop_tokens.front();
+  const std::vector<int32_t>& stop_tokens = (*model)->info().stop_tokens;
   const auto out = model::generate(
       **model, prompts, {.draft_tokens = drafts}, [&](size_t prompt, int32_t token) {
-        if (token == stop_token) return true;
+        if (std::ranges::find(stop_tokens, token) != stop_tokens.end()) return true;
         const std::string_view text = decoders[prompt].push(token).text;
         texts[prompt] += text;
         if (prompts.size() > 1) return true;
