@@ -87,7 +87,8 @@ public:
   /// A sequence that stands where the prompt's remaining tokens are to be computed from:
   /// `computed_tokens()` of them are done, at most `hit`. Positions between are computed again for
   /// the rings' sake and leave the stored entries as they are; exported before it has passed `hit`,
-  /// the sequence loses the entries behind and is as approximate as a bounded restore. Fails as
+  /// the sequence loses the entries behind and is as approximate as a bounded restore. Blocks carry
+  /// no layout: without rings the caller answers for their being of `info().layout`. Fails as
   /// `import_state` does, and when a `ring` restore reaches into what decoder replay computes
   /// (`usable_hit`).
   [[nodiscard]] result<std::unique_ptr<sequence>> restore(const prefix_source& from,
