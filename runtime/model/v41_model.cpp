@@ -87,9 +87,18 @@ model_info make_info(const checkpoint& files,
   return info;
 }
 
-bool in_vocabulary(std::span<const int32_t> tokens, uint32_t vocabulary) {
-  return std::ranges::all_of(
-      tokens, [=](int32_t t) { return t >= 0 && static_cast<uint32_t>(t) < vocabulary; });
+// Compressed ids of a prompt's last tokens, the latest first; is_image(place) of one is asked.
+template <class Predicate>
+std::vector<int64_t> last_ids(const v41_config& config,
+                              const std::optional<engram_hash>& engram,
+                              std::span<const int32_t> tokens,
+                              const Predicate& is_image) {
+  std::vector<int64_t> ids(config.engram.longest_ngram - 1, engram_hash::no_token);
+  for (size_t i = 0; engram && i < std::min(ids.size(), tokens.size()); ++i) {
+    const size_t at = tokens.size() - 1 - i;
+    if (!is_image(at)) ids[i] = engram->compressed(tokens[at]);
+  }
+  return ids;
 }
 
 // The rows of a store as fp32.
@@ -200,28 +209,20 @@ std::vector<state_part> v41_model::export_state(const sequence& from) const {
                          inner_->info.layout);
 }
 
-// Compressed ids of a prompt's last tokens, the latest first; its image tokens stand for images.
+// Where its image tokens stand for images.
 std::vector<int64_t> v41_model::look_back(std::span<const int32_t> tokens) const {
-  std::vector<int64_t> ids(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
-  for (size_t i = 0; inner_->engram && i < std::min(ids.size(), tokens.size()); ++i) {
-    const int32_t token = tokens[tokens.size() - 1 - i];
-    if (token != inner_->config.image_token) ids[i] = inner_->engram->compressed(token);
-  }
-  return ids;
+  return last_ids(inner_->config, inner_->engram, tokens,
+                  [this, tokens](size_t at) { return tokens[at] == inner_->config.image_token; });
 }
 
-// The same where the images are known.
+// Where the images are known.
 std::vector<int64_t> v41_model::look_back(std::span<const int32_t> tokens,
                                           std::span<const image_rows> images) const {
-  std::vector<int64_t> ids(inner_->config.engram.longest_ngram - 1, engram_hash::no_token);
-  for (size_t i = 0; inner_->engram && i < std::min(ids.size(), tokens.size()); ++i) {
-    const size_t at = tokens.size() - 1 - i;
-    const bool in_image = std::ranges::any_of(images, [=](const image_rows& image) {
+  return last_ids(inner_->config, inner_->engram, tokens, [images](size_t at) {
+    return std::ranges::any_of(images, [at](const image_rows& image) {
       return at >= image.position && at - image.position < image.count;
     });
-    if (!in_image) ids[i] = inner_->engram->compressed(tokens[at]);
-  }
-  return ids;
+  });
 }
 
 result<std::unique_ptr<sequence>> v41_model::import_state(std::span<const state_part> parts,

@@ -10,12 +10,12 @@ namespace {
 
 constexpr size_t logit_rows = 16;  // logits held at once
 
+}  // namespace
+
 bool in_vocabulary(std::span<const int32_t> tokens, uint32_t vocabulary) {
   return std::ranges::all_of(
       tokens, [=](int32_t t) { return t >= 0 && static_cast<uint32_t>(t) < vocabulary; });
 }
-
-}  // namespace
 
 v41_stepper::v41_stepper(const graph_context& context,
                          const engram_hash* engram,

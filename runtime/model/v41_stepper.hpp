@@ -12,6 +12,9 @@
 
 namespace deepinfer::model {
 
+/// Whether every id names a token.
+[[nodiscard]] bool in_vocabulary(std::span<const int32_t> tokens, uint32_t vocabulary);
+
 struct stepper_settings {
   uint32_t pass_rows = 256;  ///< rows computed at once, > ring_slack
   replay_setting replay;
