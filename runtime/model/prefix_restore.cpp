@@ -29,6 +29,9 @@ uint32_t restore_start(const v41_config& config,
       return at.hit;
     case restore_mode::bounded:
       back = config.window;
+      // No row of a group that the hit leaves open may be missing.
+      for (const uint32_t layer : config.kv_sources)
+        back = std::max<uint64_t>(back, at.hit % config.ratios[layer]);
       break;
     case restore_mode::exact: {
       const uint64_t depth = kept == 0 ? config.layers : uint64_t{config.decoder_start()} + 1;

@@ -10,7 +10,8 @@ namespace deepinfer::model {
 
 enum class restore_mode : uint8_t {
   ring,     ///< the rings were kept: nothing is computed again; bits of the cold run
-  bounded,  ///< one window of rows is computed again from empty rings: fixed cost, approximate
+  bounded,  ///< one window of rows (or an open group, if longer) is computed again from empty
+            ///< rings: fixed cost, approximate
   exact,    ///< deep enough that every ring is right: bits of the cold run
 };
 

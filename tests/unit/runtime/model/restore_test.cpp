@@ -173,6 +173,17 @@ TEST_SUITE("runtime/model") {
     }
   }
 
+  TEST_CASE("a bounded restore begins no later than the group that the hit leaves open") {
+    v41_config c;
+    c.layers = 2;
+    c.ratios = {0, 24};
+    c.kv_sources = {1};
+    c.window = 8;
+    CHECK(restore_start(c, {}, {256, 300}, restore_mode::bounded) == 240);
+    c.window = 128;
+    CHECK(restore_start(c, {}, {256, 300}, restore_mode::bounded) == 128);
+  }
+
   TEST_CASE("a restore that cannot be is refused") {
     const auto model = test::load_mini("mini", {.kept_rows = 28});
     const auto prompt = random_tokens(1, 300, vocabulary);
