@@ -208,8 +208,10 @@ void v41_stepper::choose(const wanted_row& row, std::span<const float> logits) {
 void v41_stepper::settle() {
   for (const portion& p : portions_) {
     share& s = *p.of;
-    if (!s.decoded.empty() && s.item->sample && !s.item->failed)
-      s.target->roll_back(p.start + 1 + static_cast<uint32_t>(s.item->accepted.size()));
+    if (s.decoded.empty() || !s.item->sample) continue;
+    // A step that failed leaves the sequence where it stood: its anchor was not computed.
+    const uint32_t kept = s.item->failed ? 0 : 1 + static_cast<uint32_t>(s.item->accepted.size());
+    s.target->roll_back(p.start + kept);
   }
   if (!drafter_) return;
   const size_t width = ops_.context.config.drafter.target_layers.size() * ops_.context.config.width;
