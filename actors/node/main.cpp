@@ -4,6 +4,21 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdio>
+
+namespace {
+
+// What a command printed may still be on its way, or be lost: then it is not done, whatever it
+// says.
+int written(int exit_code) {
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!lost || exit_code != deepinfer::exit_done) return exit_code;
+  std::fputs("deepinfer: not all of the output could be written; is its disk full?\n", stderr);
+  return deepinfer::exit_failed;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   // Whoever starts us without standard streams must not find log lines in our sockets.
   int fd = ::open("/dev/null", O_RDWR);
@@ -27,5 +42,5 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {  // the library's way of saying "help" and "wrong usage"
     return app.exit(error) == 0 ? deepinfer::exit_done : deepinfer::exit_usage;
   }
-  return exit_code;
+  return written(exit_code);
 }

@@ -47,8 +47,10 @@ result<image::image_patches> read_patches(const std::string& file, const image::
   const image::image_limits limits;
   std::error_code trouble;
   const auto size = std::filesystem::file_size(file, trouble);
+  if (trouble)
+    return failure{error_code::not_found, "cannot be read"};  // a pipe would be waited for
   std::ifstream in(file, std::ios::binary);
-  if (trouble || !in) return failure{error_code::not_found, "cannot be read"};
+  if (!in) return failure{error_code::not_found, "cannot be read"};
   if (size > limits.encoded_bytes)
     return failure{error_code::too_large,
                    "has more than " + std::to_string(limits.encoded_bytes >> 20) + " MiB"};

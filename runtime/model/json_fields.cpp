@@ -123,6 +123,10 @@ result<void> json_document::parse(std::string_view text, std::string_view name) 
 }
 
 result<std::string> read_text(const std::filesystem::path& file, size_t most_bytes) {
+  // Opening a pipe would wait for its writer.
+  std::error_code trouble;
+  if (std::filesystem::exists(file, trouble) && !std::filesystem::is_regular_file(file, trouble))
+    return failure{error_code::not_found, file.string() + " is not a regular file"};
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in) return failure{error_code::not_found, "cannot open " + file.string()};
   const std::streamoff size = in.tellg();

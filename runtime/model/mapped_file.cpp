@@ -13,7 +13,8 @@
 namespace deepinfer::model {
 
 result<mapped_file> mapped_file::open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe in the file's place must be refused, not waited for; a file does not know the flag.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return failure{error_code::not_found,
                    "cannot open " + path.string() + ": " + std::strerror(errno)};

@@ -75,14 +75,16 @@ class Faults(cluster.ClusterTest):
             references = list(pool.map(lambda b: Stream(gateway.http, b).read_all(), bodies))
             streams = list(pool.map(
                 lambda b: Stream(gateway.http, b).read_events(10), bodies))
-            # least work puts two on each
-            self.assertGreater(gateway.counter('decode', 'sequences', decodes[0].id), 0)
-            self.kill(decodes[0], gateway)
+            # least work puts two on each, unless the last reports of the references' end were late
+            busy, _ = wait_until('an engine at work', lambda: next(
+                (n for n in decodes if gateway.counter('decode', 'sequences', n.id)), None),
+                every=0.01)
+            self.kill(busy, gateway)
             for stream, reference in zip(pool.map(Stream.read_all, streams), references):
                 self.assert_complete(stream, reference)
         self.report('longest pause in a stream', max(s.longest_pause for s in streams))
         self.assertGreater(gateway.counter('prefill', 'accepted'), 8, 'nothing was re-routed')
-        self.start_again('decode', decodes[0], gateway)
+        self.start_again('decode', busy, gateway)
 
     def test_decode_frozen_another_goes_on_and_its_return_does_no_harm(self):
         gateway, _, *decodes = self.start('gateway,controller', 'prefill', 'decode', 'decode')

@@ -50,6 +50,27 @@ class ModelCommands(unittest.TestCase):
         self.assertEqual(report['problems'], len(report['findings']))
         self.assertEqual(report['scanned_bytes'], 0)
 
+    def test_a_pipe_in_the_place_of_a_file_is_refused(self):
+        self.make()
+        for name in ('model-00001-of-00002.safetensors', 'config.json',
+                     'model.safetensors.index.json'):
+            path = os.path.join(self.folder, name)
+            os.rename(path, path + '.kept')
+            os.mkfifo(path)
+            for command in ('verify', 'info'):
+                got = self.run_model(command, self.folder, code=1)
+                self.assertIn('not a regular file', got.stdout + got.stderr)
+            os.rename(path + '.kept', path)
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        self.make()
+        for command in (['verify', self.folder], ['info', self.folder]):
+            with open('/dev/full', 'w', encoding='utf-8') as full:
+                got = subprocess.run([BINARY, 'model', *command], stdout=full, timeout=60,
+                                     stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(got.returncode, 1, command)
+            self.assertIn('could be written', got.stderr)
+
     def test_what_is_no_folder_is_wrong_usage(self):
         got = self.run_model('verify', self.folder, code=2)
         self.assertIn('is not a folder', got.stderr)
