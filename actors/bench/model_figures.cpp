@@ -59,8 +59,11 @@ public:
     model_run& model = **made;
     timed_rounds prefill;
     std::vector<timed_rounds> decode(plan_.batches.size());
+    std::vector<double> read, fma;
     for (uint32_t round = 0; round < plan_.rounds; ++round) {
       const machine_limits limits = measure_limits(threads_);
+      read.push_back(limits.read_bytes / 1e9);
+      fma.push_back(limits.fma_flops / 1e9);
       auto done = model.prefill(plan_.prompt_tokens);
       if (!done) return done.error();
       prefill.add(*done, limits);
@@ -71,6 +74,8 @@ public:
       }
     }
     const std::string with = ", " + threads_name(threads_);
+    figures.push_back(make_figure("machine read" + with, "GB/s", read));
+    figures.push_back(make_figure("machine fma" + with, "GFLOP/s", fma));
     figures.push_back(
         share_of(name + " prefill " + std::to_string(plan_.prompt_tokens) + with, prefill, true));
     for (size_t i = 0; i < plan_.batches.size(); ++i)
