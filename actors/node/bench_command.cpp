@@ -134,7 +134,7 @@ CLI::App* add_bench(CLI::App& bench,
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
-  auto* bench = app.add_subcommand("bench", "Measures; one figure per line, under a minute.");
+  auto* bench = app.add_subcommand("bench", "Measures; one figure per line, in a minute or a few.");
   bench->require_subcommand(1);
   auto flags = std::make_shared<bench_flags>();
   add_bench(*bench, "fabric",

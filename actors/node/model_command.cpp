@@ -37,6 +37,13 @@ int info(const model_flags& flags) {
 int forward(const model_flags& flags) {
   const auto tokens = read_token_file(flags.tokens_file);
   if (!tokens) return fail(tokens.error(), exit_usage);
+  std::error_code unknown;
+  const std::filesystem::path out{flags.out};
+  if (std::filesystem::equivalent(out.has_parent_path() ? out.parent_path() : ".", flags.dir,
+                                  unknown))
+    return fail({error_code::invalid_argument,
+                 "--out lies in the checkpoint's own folder; name another place"},
+                exit_usage);
   model::dump_options options;
   options.level = *model::parse_level(flags.level);
   options.per_layer = flags.per_layer;

@@ -2,6 +2,7 @@
 
 #include "kernels/api/table.hpp"
 #include "runtime/model/numeric_level.hpp"
+#include "runtime/model/scratch.hpp"
 #include "runtime/model/v41_config.hpp"
 #include "runtime/model/v41_sequence.hpp"
 #include "runtime/model/v41_weights.hpp"
@@ -69,6 +70,14 @@ struct graph_pass {
   rope_angles plain;               ///< for layers of ratio 0
   rope_angles compressed;          ///< for all others
 
+  /// `position` and `rows` out of the segments.
+  void place_rows() {
+    position.clear();
+    for (const graph_segment& s : segments)
+      for (uint32_t i = 0; i < s.rows(); ++i) position.push_back(s.position(i));
+    rows = static_cast<uint32_t>(position.size());
+  }
+
   [[nodiscard]] const rope_angles& angles(uint32_t ratio) const {
     return ratio == 0 ? plain : compressed;
   }
@@ -84,13 +93,6 @@ struct layer_record {
   std::vector<float> expert_weight;
   std::vector<int32_t> chosen;  ///< index sources: [rows][index_top], padded with -1
 };
-
-/// Scratch memory that only grows.
-template <class T>
-T* room(std::vector<T>& memory, size_t count) {
-  if (memory.size() < count) memory.resize(count);
-  return memory.data();
-}
 
 /// An input of linear layers: as it is, and as the FP8 and FP4 weights of level L2 see it.
 struct activation {

@@ -16,10 +16,7 @@ v41_drafter::v41_drafter(const graph_context& context)
 
 // Positions and angles; a stage has no compressed branch.
 void v41_drafter::fill(graph_pass& pass) {
-  pass.position.clear();
-  for (const graph_segment& s : pass.segments)
-    for (uint32_t i = 0; i < s.rows(); ++i) pass.position.push_back(s.position(i));
-  pass.rows = static_cast<uint32_t>(pass.position.size());
+  pass.place_rows();
   ops_.angles(pass.plain, pass.position, frequency_);
 }
 

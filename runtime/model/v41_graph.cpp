@@ -70,10 +70,7 @@ void v41_graph::prepare(std::span<const graph_segment> segments) {
 
 // Positions and angles of a pass whose segments are set.
 void v41_graph::fill(graph_pass& pass) {
-  pass.position.clear();
-  for (const graph_segment& s : pass.segments)
-    for (uint32_t i = 0; i < s.rows(); ++i) pass.position.push_back(s.position(i));
-  pass.rows = static_cast<uint32_t>(pass.position.size());
+  pass.place_rows();
   ops_.angles(pass.plain, pass.position, plain_frequency_);
   ops_.angles(pass.compressed, pass.position, compressed_frequency_);
 }

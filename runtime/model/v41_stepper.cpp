@@ -3,7 +3,6 @@
 #include "runtime/model/sampler.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace deepinfer::model {
 namespace {
@@ -186,14 +185,12 @@ void v41_stepper::choose_tokens() {
 void v41_stepper::choose(const wanted_row& row, std::span<const float> logits) {
   step_item& item = *row.of->item;
   if (item.failed || item.sampled >= 0) return;  // behind a rejected draft
-  // A logit that is no number means broken weights or state: no token may come of it.
-  const bool finite = std::ranges::all_of(logits, [](float v) { return std::isfinite(v); });
   const auto& decoded = row.of->decoded;
   const uint32_t verified = static_cast<uint32_t>(decoded.size());
   const uint32_t position =
       row.of->target->computed - (verified == 0 ? 0 : verified - 1 - row.ordinal);
-  const auto token =
-      finite ? choose_token(logits, item.sampling, position) : result<int32_t>(failure{});
+  // Refuses logits that are no numbers: they mean broken weights or state.
+  const auto token = choose_token(logits, item.sampling, position);
   item.failed = !token;
   if (!token) return;
   if (row.ordinal + 1 < verified && decoded[row.ordinal + 1] == *token) {

@@ -1,5 +1,7 @@
 #include "runtime/model/vision_encoder.hpp"
 
+#include "runtime/model/scratch.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -11,12 +13,6 @@ constexpr float norm_epsilon = 1e-6f;  // the text model has another one
 
 // Patches whose wide intermediate rows exist at the same time.
 constexpr uint32_t chunk_patches = 512;
-
-template <class T>
-T* room(std::vector<T>& memory, size_t count) {
-  if (memory.size() < count) memory.resize(count);
-  return memory.data();
-}
 
 // base^(-2j / (head width / 2)), with the roundings to fp32 where the released model has them.
 std::vector<float> make_frequencies(const vision_config& c) {

@@ -71,6 +71,18 @@ class ModelCommands(unittest.TestCase):
             self.assertEqual(got.returncode, 1, command)
             self.assertIn('could be written', got.stderr)
 
+    def test_a_dump_does_not_go_into_the_checkpoint(self):
+        self.make()
+        tokens = os.path.join(self.home.name, 'tokens.json')
+        with open(tokens, 'w', encoding='utf-8') as out:
+            out.write('[1, 2, 3]')
+        shard = os.path.join(self.folder, 'model-00001-of-00002.safetensors')
+        got = self.run_model('forward', self.folder, '--tokens-file', tokens, '--out', shard, code=2)
+        self.assertIn('own folder', got.stderr)
+        self.run_model('verify', self.folder)
+        self.run_model('forward', self.folder, '--tokens-file', tokens,
+                       '--out', os.path.join(self.home.name, 'dump.safetensors'))
+
     def test_what_is_no_folder_is_wrong_usage(self):
         got = self.run_model('verify', self.folder, code=2)
         self.assertIn('is not a folder', got.stderr)
