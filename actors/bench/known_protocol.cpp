@@ -17,12 +17,12 @@ void append_stamp(std::string& out, int32_t stamp) {
 class known_writer final : public answer_writer {
 public:
   std::string begin() override { return {}; }
-  fed feed(std::span<const int32_t> ids) override {
+  fed feed(const fed_tokens& tokens) override {
     fed out;
-    for (const int32_t id : ids) out.bytes += known_event(id);
+    for (const int32_t id : tokens.ids) out.bytes += known_event(id);
     return out;
   }
-  std::string end(schedule::end_reason, const answer_usage&) override { return known_end(); }
+  std::string end(const choice_result&, const answer_usage&) override { return known_end(); }
   std::string fail(const recipe::api_error&) override { return "data: {\"error\":{}}\n\n"; }
   std::string keep_alive() override { return ":\n\n"; }
 };
@@ -38,6 +38,12 @@ public:
     out->writer = std::make_unique<known_writer>();
     return out;
   }
+  std::string error_body(const http_request&,
+                         const recipe::api_error& error,
+                         const exchange_context&) const override {
+    return recipe::error_body(error);
+  }
+  bool serves(std::string_view path) const override { return path == "/v1/chat/completions"; }
   std::string models_body() const override { return "{}"; }
 };
 
@@ -48,18 +54,18 @@ public:
       : real_(std::move(real)), words_(words) {}
 
   std::string begin() override { return real_->begin(); }
-  fed feed(std::span<const int32_t> ids) override {
+  fed feed(const fed_tokens& tokens) override {
     fed out;
-    for (const int32_t id : ids) {
+    for (const int32_t id : tokens.ids) {
       const int32_t word = words_[next_++ % words_.size()];
-      out.bytes += real_->feed({&word, 1}).bytes;
+      out.bytes += real_->feed({0, {&word, 1}, {}}).bytes;
       append_stamp(out.bytes += ": ", id);
       out.bytes += "\n\n";
     }
     return out;
   }
-  std::string end(schedule::end_reason reason, const answer_usage& usage) override {
-    return real_->end(reason, usage);
+  std::string end(const choice_result& how, const answer_usage& usage) override {
+    return real_->end(how, usage);
   }
   std::string fail(const recipe::api_error& error) override { return real_->fail(error); }
   std::string keep_alive() override { return real_->keep_alive(); }
@@ -83,6 +89,12 @@ public:
           std::make_unique<stamped_writer>(std::move((*prepared)->writer), words_);
     return prepared;
   }
+  std::string error_body(const http_request& request,
+                         const recipe::api_error& error,
+                         const exchange_context& context) const override {
+    return chat_->error_body(request, error, context);
+  }
+  bool serves(std::string_view path) const override { return chat_->serves(path); }
   std::string models_body() const override { return chat_->models_body(); }
 
 private:

@@ -4,7 +4,7 @@
 #include "actors/bench/bench_node.hpp"
 #include "actors/bench/known_protocol.hpp"
 #include "actors/bench/null_model.hpp"
-#include "actors/edge/chat_protocol.hpp"
+#include "actors/edge/api_protocols.hpp"
 #include "actors/node/node_actors.hpp"
 #include "runtime/net/fabric/fabric_transport.hpp"
 
@@ -60,7 +60,7 @@ private:
     const auto words = (*tokenizer)->encode(" the answer is that one of them was here", {});
     if (!words) return words.error();
     const std::shared_ptr<const text::tokenizer> shared = *std::move(tokenizer);
-    return make_stamped_protocol(make_chat_protocol(shared, {"null", {}, 1u << 16}, {}), *words);
+    return make_stamped_protocol(make_api_protocols(shared, {"null", {}, 1u << 16}, {}), *words);
   }
 
   node_plan node_plan_of(const site_plan& plan, std::shared_ptr<const protocol_codec> protocol) {

@@ -90,7 +90,7 @@ void start_request(self_ptr self, const http_exchange& exchange) {
 void on_exchange(self_ptr self, const http_exchange& exchange) {
   const http_request& request = *exchange.request;
   const bool get = request.method == "GET" || request.method == "HEAD";
-  if (request.path == "/v1/chat/completions") {
+  if (self->state.setup.protocol->serves(request.path)) {
     if (request.method == "POST") return start_request(self, exchange);
     return refuse(self, exchange, {405, "invalid_request_error", "method_not_allowed", "Use POST."},
                   {{"allow", "POST"}});
@@ -101,7 +101,8 @@ void on_exchange(self_ptr self, const http_exchange& exchange) {
     return refuse(
         self, exchange,
         {404, "invalid_request_error", "not_found",
-         "No such route: POST /v1/chat/completions, GET /v1/models, /live, /ready, /health."});
+         "No such route: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages; "
+         "GET /v1/models, /live, /ready, /health."});
   if (!get)
     return refuse(self, exchange, {405, "invalid_request_error", "method_not_allowed", "Use GET."},
                   {{"allow", "GET, HEAD"}});
@@ -148,6 +149,8 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
   state.requests->config = setup.requests;
   state.requests->model = setup.model;
   state.requests->hub = setup.hub;
+  state.requests->protocol = setup.protocol;
+  state.requests->unix_time = setup.unix_time;
   state.requests->node = setup.node;
   state.requests->low_water_bytes = setup.low_water_bytes;
   state.requests->piece_bytes = setup.piece_bytes;

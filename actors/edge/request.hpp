@@ -11,6 +11,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,6 +65,8 @@ struct request_setup {
   std::string model;  ///< name that engines know it by
   remote_hub* hub = nullptr;
   node_id node;
+  std::shared_ptr<const protocol_codec> protocol;
+  std::function<std::chrono::seconds()> unix_time;
   codec_actor codec;
   balancer_actor prefill_balancer;
   balancer_actor decode_balancer;

@@ -62,6 +62,12 @@ void request_core::encoded(const encode_answer& answer) {
   auto& state = self_->state;
   if (!answer.exchange) return refuse(answer.error);
   state.exchange = answer.exchange;
+  if (state.exchange->answered) {
+    state.ended = true;
+    static_cast<void>(state.client.responder->respond(200, "application/json",
+                                                      *std::move(state.exchange->answered)));
+    return quit();
+  }
   state.machine.emplace(state.setup->config.limits, now(),
                         state.started + state.setup->config.time_limit);
   apply(state.machine->start());
@@ -206,7 +212,7 @@ void request_core::run(const emit_tokens& what) {
   state.emitted.insert(state.emitted.end(), what.ids.begin(), what.ids.end());
   state.card.count("tokens", count);
   if (state.exchange->stream) begin_stream();
-  const answer_writer::fed fed = state.exchange->writer->feed(what.ids);
+  const answer_writer::fed fed = state.exchange->writer->feed({0, what.ids, {}});
   if (state.exchange->stream) write(fed.bytes);
   state.undrained += count;
   if (state.unsent.empty() && (!state.exchange->stream || state.client.responder->pending_bytes() <=
@@ -233,7 +239,7 @@ void request_core::run(const end_request& what) {
   if (state.exchange->stream) return finish_stream(what);
   if (what.reason == end_reason::failed) return refuse(recipe::to_api_error(what.why));
   static_cast<void>(state.client.responder->respond(
-      200, "application/json", state.exchange->writer->end(what.reason, usage())));
+      200, "application/json", state.exchange->writer->end(result_of(what), usage())));
   quit();
 }
 
@@ -242,13 +248,17 @@ void request_core::finish_stream(const end_request& what) {
   begin_stream();
   write(what.reason == end_reason::failed
             ? state.exchange->writer->fail(recipe::to_api_error(what.why))
-            : state.exchange->writer->end(what.reason, usage()));
+            : state.exchange->writer->end(result_of(what), usage()));
   if (!state.unsent.empty()) {  // a full connection: the end goes out when it drains, or never
     state.finishing = true;
     return;
   }
   static_cast<void>(state.client.responder->finish());
   quit();
+}
+
+choice_result request_core::result_of(const end_request& what) const {
+  return {0, what.reason, self_->state.setup->unix_time()};
 }
 
 answer_usage request_core::usage() const {
@@ -294,7 +304,8 @@ void request_core::refuse(const recipe::api_error& error) {
   http_headers extra;
   if (error.status == 429 || error.status == 503) extra.push_back({"retry-after", "1"});
   static_cast<void>(state.client.responder->respond(
-      static_cast<uint16_t>(error.status), "application/json", recipe::error_body(error), extra));
+      static_cast<uint16_t>(error.status), "application/json",
+      state.setup->protocol->error_body(*state.client.request, error, state.context), extra));
   quit();
 }
 

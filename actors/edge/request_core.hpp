@@ -58,6 +58,7 @@ private:
   void refuse(const recipe::api_error& error);
   void finish_stream(const schedule::end_request& what);
   void stop_if_matched();
+  [[nodiscard]] choice_result result_of(const schedule::end_request& what) const;
   [[nodiscard]] answer_usage usage() const;
   void observe(uint32_t count);
   void release(const wire::msg<wire::SequenceReady>& ready);

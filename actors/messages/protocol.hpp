@@ -1,6 +1,7 @@
 #pragma once
 
 #include "proto/types/ids.hpp"
+#include "proto/types/token_logprobs.hpp"
 #include "runtime/http/message.hpp"
 #include "runtime/model/step_model.hpp"
 #include "runtime/recipe/api_error.hpp"
@@ -9,12 +10,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-/// The seam between the request actor, which moves tokens, and an API, which is about words. Chat
-/// Completions is `chat_protocol`; further protocols are further implementations.
+/// The seam between the request actor, which moves tokens, and an API, which is about words.
 namespace deepinfer {
 
 /// What an answer cost, for usage objects.
@@ -23,6 +25,20 @@ struct answer_usage {
   uint32_t cached_tokens = 0;
   uint32_t output_tokens = 0;
   bool rerouted = false;
+};
+
+/// Output tokens of one choice of a request.
+struct fed_tokens {
+  uint32_t choice = 0;
+  std::span<const int32_t> ids;
+  std::span<const token_logprobs> logprobs;  ///< one for each id when asked for, else empty
+};
+
+/// How one choice ended.
+struct choice_result {
+  uint32_t choice = 0;
+  schedule::end_reason reason = schedule::end_reason::stop;
+  std::chrono::seconds now{0};  ///< since 1970
 };
 
 /// Turns the output tokens of one request into bytes for its client. Used by one actor only.
@@ -36,9 +52,10 @@ public:
   virtual ~answer_writer() = default;
   /// Bytes in front of the first token of a stream; nothing when called again.
   virtual std::string begin() = 0;
-  virtual fed feed(std::span<const int32_t> ids) = 0;
-  /// The rest of a stream, or the whole answer.
-  virtual std::string end(schedule::end_reason reason, const answer_usage& usage) = 0;
+  virtual fed feed(const fed_tokens& tokens) = 0;
+  /// The rest of a choice's stream; with the last choice the rest of the answer, or the whole of
+  /// one in one piece.
+  virtual std::string end(const choice_result& how, const answer_usage& usage) = 0;
   /// The last bytes of a stream that cannot be finished.
   virtual std::string fail(const recipe::api_error& error) = 0;
   /// A byte sequence that keeps a waiting client's connection alive.
@@ -49,10 +66,15 @@ public:
 struct prepared_exchange {
   std::vector<int32_t> tokens;
   model::sampling_params sampling;
-  uint32_t max_tokens = 0;
+  uint32_t choices = 1;              ///< independent answers
+  std::optional<uint32_t> logprobs;  ///< wanted, with so many alternatives beside each token
+  uint32_t max_tokens = 0;           ///< of each choice
   bool ignore_eos = false;
   bool stream = false;
   std::unique_ptr<answer_writer> writer;
+  /// The answer itself, of a request that needs no model (counting tokens, say); nothing above
+  /// counts then.
+  std::optional<std::string> answered;
 };
 
 /// What the answer needs besides the request.
@@ -68,6 +90,12 @@ public:
   virtual ~protocol_codec() = default;
   [[nodiscard]] virtual recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(
       const http_request& request, const exchange_context& context) const = 0;
+  /// The body that tells `error` to the client of `request`.
+  [[nodiscard]] virtual std::string error_body(const http_request& request,
+                                               const recipe::api_error& error,
+                                               const exchange_context& context) const = 0;
+  /// Whether `POST path` is a request that `prepare` understands.
+  [[nodiscard]] virtual bool serves(std::string_view path) const = 0;
   /// Body of `GET /v1/models`.
   [[nodiscard]] virtual std::string models_body() const = 0;
 };

@@ -1,7 +1,7 @@
 #include "actors/node/node_process.hpp"
 
 #include "actors/console/console_http.hpp"
-#include "actors/edge/chat_protocol.hpp"
+#include "actors/edge/api_protocols.hpp"
 #include "actors/messages/errors.hpp"
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
@@ -281,7 +281,7 @@ result<void> running_node::spawn() {
     options.thinking_forces_temperature = config_.recipe.thinking_forces_temperature;
     options.report_reasoning_tokens = config_.recipe.report_reasoning_tokens;
     options.max_prompt_tokens = config_.recipe.max_prompt_tokens;
-    what.protocol = make_chat_protocol(tokenizer_, {model_name_, {}, context_limit_}, options);
+    what.protocol = make_api_protocols(tokenizer_, {model_name_, {}, context_limit_}, options);
   }
   auto made = spawn_node_actors(*system_, what);
   if (!made) return made.error();

@@ -15,6 +15,9 @@ inline constexpr std::string_view latest_reminder = "<｜latest_reminder｜>";
 inline constexpr std::string_view think = "<think>";
 inline constexpr std::string_view end_think = "</think>";
 inline constexpr std::string_view dsml = "｜DSML｜";
+inline constexpr std::string_view fim_begin = "<｜fim▁begin｜>";
+inline constexpr std::string_view fim_hole = "<｜fim▁hole｜>";
+inline constexpr std::string_view fim_end = "<｜fim▁end｜>";
 
 /// Those without which no prompt can be made.
 inline constexpr std::string_view needed[] = {

@@ -37,6 +37,31 @@ public:
     out_ += std::to_string(value);
     first_ = false;
   }
+  /// Shortest text that reads back as the same float; infinities, which JSON lacks, as the largest.
+  void real(std::string_view name, float value);
+  void boolean(std::string_view name, bool value) {
+    key(name);
+    out_ += value ? "true" : "false";
+    first_ = false;
+  }
+  /// JSON that is written already.
+  void raw(std::string_view name, std::string_view json) {
+    key(name);
+    out_ += json;
+    first_ = false;
+  }
+  /// In an array.
+  void element(uint64_t value) {
+    separate();
+    out_ += std::to_string(value);
+    first_ = false;
+  }
+  void element(std::string_view value) {
+    separate();
+    append_json_string(out_, value);
+    first_ = false;
+  }
+  void element(float value);
   void null(std::string_view name) {
     key(name);
     out_ += "null";

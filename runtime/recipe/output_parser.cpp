@@ -22,6 +22,7 @@ enum class output_parser::state : uint8_t {
   type,        // between a key and its value
   value_string,
   value_raw,  // a value that is JSON already
+  plain,      // outside any conversation
   finished,
   count
 };
@@ -66,6 +67,7 @@ struct output_parser::table {
     add_reasoning(options);
     add_content(options);
     add_calls(options);
+    add_stops(state::plain, options);
   }
 
   state_rules& at(state which) { return states[static_cast<size_t>(which)]; }
@@ -145,8 +147,9 @@ private:
 
 output_parser::output_parser(const parser_options& options)
     : table_(std::make_unique<table>(options)), repair_(options.repair_arguments) {
-  constexpr std::array states = {state::reasoning_lead, state::reasoning, state::content_lead,
-                                 state::content, state::calls};  // in the order of parser_start
+  constexpr std::array states = {
+      state::reasoning_lead, state::reasoning, state::content_lead,
+      state::content,        state::calls,     state::plain};  // in the order of parser_start
   enter(states[static_cast<size_t>(options.start)]);
 }
 
@@ -164,6 +167,10 @@ void output_parser::enter(state next) {
 
 bool output_parser::in_reasoning() const {
   return state_ == state::reasoning_lead || state_ == state::reasoning;
+}
+
+bool output_parser::in_markup() const {
+  return state_ >= state::calls && state_ != state::plain;
 }
 
 const output_parser::rule* output_parser::advance(unsigned char byte) {
@@ -227,6 +234,7 @@ void output_parser::take_default(std::string_view bytes, std::vector<output_chun
       if (!std::exchange(space_given_, true)) append(out, kind::text, " ");
       return;
     case state::json:
+    case state::plain:
       return append(out, kind::text, bytes);
     case state::name:
       name_ += bytes;

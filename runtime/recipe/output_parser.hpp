@@ -27,7 +27,8 @@ enum class parser_start : uint8_t {
   reasoning,  ///< inside reasoning that the prompt began
   answer,     ///< behind `</think>`
   content,    ///< inside an answer that the prompt began
-  calls       ///< inside a call block that the prompt opened
+  calls,      ///< inside a call block that the prompt opened
+  plain       ///< text without marks; only stop sequences count
 };
 
 struct parser_options {
@@ -65,6 +66,8 @@ public:
 
   /// The next text is reasoning, as far as known.
   [[nodiscard]] bool in_reasoning() const;
+  /// The next text is neither reasoning nor visible: inside tool calls, or behind the end.
+  [[nodiscard]] bool in_markup() const;
 
 private:
   struct rule;

@@ -289,4 +289,19 @@ rendered_prompt render(conversation talk, const render_options& options) {
   return renderer(std::move(talk), options).run();
 }
 
+rendered_prompt render_raw(const raw_prompt& raw) {
+  prompt_builder prompt;
+  prompt.special(token::bos);
+  if (raw.suffix) {
+    prompt.special(token::fim_begin);
+    prompt.plain(raw.text);
+    prompt.special(token::fim_hole);
+    prompt.plain(*raw.suffix);
+    prompt.special(token::fim_end);
+  } else {
+    prompt.plain(raw.text);
+  }
+  return std::move(prompt).take();
+}
+
 }  // namespace deepinfer::recipe

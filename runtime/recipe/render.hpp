@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/recipe/client_request.hpp"
 #include "runtime/recipe/conversation.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
@@ -27,5 +28,8 @@ struct rendered_prompt {
 
 /// The V4.1 prompt of a conversation, up to and including the header of the turn to generate.
 [[nodiscard]] rendered_prompt render(conversation talk, const render_options& options = {});
+
+/// A text to continue, or a gap to fill: no turns, no thinking.
+[[nodiscard]] rendered_prompt render_raw(const raw_prompt& raw);
 
 }  // namespace deepinfer::recipe

@@ -87,6 +87,12 @@ code_point decode_at(std::string_view s, size_t i) noexcept {
   return {(static_cast<char32_t>(first & 0x07) << 18) | (low(1) << 12) | (low(2) << 6) | low(3), 4};
 }
 
+size_t count_characters(std::string_view text) noexcept {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  }));
+}
+
 void append_lossy(std::string& out, std::string_view bytes) {
   for (size_t i = 0; i < bytes.size();) {
     const size_t plain = ascii_run(bytes, i);

@@ -24,6 +24,9 @@ struct code_point {
 /// substitution of maximal subparts) that one U+FFFD stands for.
 [[nodiscard]] size_t character_length(std::string_view bytes, size_t* invalid = nullptr) noexcept;
 
+/// Characters of a well-formed text.
+[[nodiscard]] size_t count_characters(std::string_view text) noexcept;
+
 /// Appends `bytes`, each maximal ill-formed part replaced by U+FFFD.
 void append_lossy(std::string& out, std::string_view bytes);
 

@@ -1,6 +1,6 @@
 // What a client may send as the body of a Chat Completions request, up to the prompt.
 #include "proto/types/check.hpp"
-#include "runtime/recipe/chat_request.hpp"
+#include "runtime/recipe/client_request.hpp"
 #include "runtime/recipe/control_tokens.hpp"
 #include "runtime/recipe/render.hpp"
 #include "runtime/tokenizer/utf8.hpp"
@@ -63,7 +63,7 @@ std::vector<bytes> seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  auto request = parse_chat_request(body);
+  auto request = parse_request(api_protocol::chat, body);
   if (request) {
     check_prompt(std::move(request->talk));
   } else {

@@ -20,13 +20,13 @@ std::string encode(const sim_request& r) {
 class sim_writer final : public answer_writer {
 public:
   std::string begin() override { return ""; }
-  fed feed(std::span<const int32_t> ids) override {
+  fed feed(const fed_tokens& tokens) override {
     std::string bytes;
-    for (const int32_t id : ids) bytes += std::to_string(id) + ' ';
+    for (const int32_t id : tokens.ids) bytes += std::to_string(id) + ' ';
     whole_ += bytes;
     return {bytes, false};
   }
-  std::string end(schedule::end_reason, const answer_usage& usage) override {
+  std::string end(const choice_result&, const answer_usage& usage) override {
     const bool streamed = usage.output_tokens == 0 || !stream;
     return (streamed ? whole_ : std::string{}) + "end";
   }
@@ -55,6 +55,12 @@ public:
     out->writer = std::move(writer);
     return out;
   }
+  std::string error_body(const http_request&,
+                         const recipe::api_error& error,
+                         const exchange_context&) const override {
+    return recipe::error_body(error);
+  }
+  bool serves(std::string_view path) const override { return path == "/v1/chat/completions"; }
   std::string models_body() const override { return "{}"; }
 };
 

@@ -1,7 +1,7 @@
 #include "actors/node/chat_exchange.hpp"
 
 #include "actors/node/chat_output.hpp"
-#include "runtime/recipe/chat_request.hpp"
+#include "runtime/recipe/client_request.hpp"
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ TEST_SUITE("actors/node/chat_exchange") {
     const chat::request_options options{"m", "off", 0.7, 0.25, 64, 9'000'000'000, false};
     const std::string body = chat::request_body(
         options, {{"system", "s"}, {"user", "u"}, {"assistant", "a"}, {"user", "v"}});
-    const auto request = recipe::parse_chat_request(body);
+    const auto request = recipe::parse_request(recipe::api_protocol::chat, body);
     REQUIRE(request);
     CHECK(request->model == "m");
     CHECK_FALSE(request->talk.thinking);
@@ -37,7 +37,8 @@ TEST_SUITE("actors/node/chat_exchange") {
     CHECK(request->generation.max_tokens == 64);
     CHECK(body.find("\"temperature\":0.7,\"top_p\":0.25,\"max_tokens\":64,\"seed\":9000000000") !=
           std::string::npos);
-    const auto thinking = recipe::parse_chat_request(
+    const auto thinking = recipe::parse_request(
+        recipe::api_protocol::chat,
         chat::request_body({.model = "m", .thinking = "on"}, {{"user", "u"}}));
     REQUIRE(thinking);
     CHECK(thinking->talk.thinking);

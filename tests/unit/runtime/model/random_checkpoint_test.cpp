@@ -8,7 +8,7 @@
 #include "runtime/model/random_tokenizer.hpp"
 #include "runtime/model/random_values.hpp"
 #include "runtime/model/tensor_file.hpp"
-#include "runtime/recipe/chat_codec.hpp"
+#include "runtime/recipe/prepare.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 #include "tests/support/source_tree.hpp"
 #include "tests/unit/runtime/model/mini_checkpoint.hpp"

@@ -1,4 +1,5 @@
-#include "runtime/recipe/chat_codec.hpp"
+#include "runtime/recipe/answer_stream.hpp"
+#include "runtime/recipe/prepare.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 const served_model tiny{"tiny-v41", {"small"}, 4096};
 
 api_result<prepared_request> prepare(std::string_view body, const recipe_options& options = {}) {
-  return prepare_chat(body, *test::tiny_tokenizer(), tiny, options);
+  return recipe::prepare(api_protocol::chat, body, *test::tiny_tokenizer(), tiny, options);
 }
 
 std::vector<int32_t> ids_of(const json_value& array) {
@@ -63,10 +64,10 @@ TEST_SUITE("runtime/recipe") {
   TEST_CASE("a recorded output streams as reasoning, then text, then the end") {
     const auto request = prepare(test::user_body("What can you do?", R"(,"stream":true)"));
     REQUIRE(request);
-    chat_stream stream(test::tiny_tokenizer(), *request, identity());
+    answer_stream stream(test::tiny_tokenizer(), *request, identity());
     std::string frames = stream.start({36, 4});
-    for (const int32_t id : read_sample("can").output) frames += stream.push({&id, 1});
-    frames += stream.finish(engine_finish::stop);
+    for (const int32_t id : read_sample("can").output) frames += stream.push({0, {&id, 1}, {}});
+    frames += stream.finish({0, engine_finish::stop, 0});
     CHECK(frames.find("\"reasoning_content\":\"The\"") != std::string::npos);
     CHECK(frames.find("\"content\":\"I\",\"reasoning_content\":null") != std::string::npos);
     CHECK(frames.find("think>") == std::string::npos);
@@ -82,10 +83,10 @@ TEST_SUITE("runtime/recipe") {
   TEST_CASE("a request without stream gets one body from finish and nothing before") {
     const auto request = prepare(test::user_body("Hello!", off));
     REQUIRE(request);
-    chat_stream stream(test::tiny_tokenizer(), *request, identity());
+    answer_stream stream(test::tiny_tokenizer(), *request, identity());
     CHECK(stream.start({6, 0}).empty());
-    CHECK(stream.push(read_sample("hello").output).empty());
-    CHECK(stream.finish(engine_finish::stop) ==
+    CHECK(stream.push({0, read_sample("hello").output, {}}).empty());
+    CHECK(stream.finish({0, engine_finish::stop, 0}) ==
           R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,)"
           R"("model":"tiny-v41","system_fingerprint":null,"choices":[{"index":0,"message":)"
           R"({"role":"assistant","content":"Hello! How can I help you?"},"logprobs":null,)"
@@ -98,18 +99,18 @@ TEST_SUITE("runtime/recipe") {
     const auto request =
         prepare(test::user_body("Hello!", std::string(off) + R"(,"stop":[" can I"])"));
     REQUIRE(request);
-    chat_stream stream(test::tiny_tokenizer(), *request, identity());
+    answer_stream stream(test::tiny_tokenizer(), *request, identity());
     CHECK(stream.start({6, 0}).empty());
     const auto output = read_sample("hello").output;
     size_t used = 0;
     for (; used < output.size() && !stream.stopped(); ++used)
-      CHECK(stream.push({&output[used], 1}).empty());
+      CHECK(stream.push({0, {&output[used], 1}, {}}).empty());
     CHECK(used < output.size() - 1);
     const uint32_t counted = stream.usage().completion_tokens;
     CHECK(counted == used);
-    CHECK(stream.push(output).empty());
+    CHECK(stream.push({0, output, {}}).empty());
     CHECK(stream.usage().completion_tokens == counted);
-    const std::string body = stream.finish(engine_finish::length);
+    const std::string body = stream.finish({0, engine_finish::length, 0});
     CHECK(body.find(R"("content":"Hello! How")") != std::string::npos);
     CHECK(body.find(R"("finish_reason":"stop")") != std::string::npos);
   }
@@ -119,9 +120,9 @@ TEST_SUITE("runtime/recipe") {
     const auto request = prepare(test::user_body("q", off + tools));
     REQUIRE(request);
     const auto answer = [&request](std::vector<int32_t> tokens, engine_finish reason) {
-      chat_stream stream(test::tiny_tokenizer(), *request, identity());
-      std::string frames = stream.start({6, 0}) + stream.push(tokens);
-      return test::read_json(frames + stream.finish(reason));
+      answer_stream stream(test::tiny_tokenizer(), *request, identity());
+      std::string frames = stream.start({6, 0}) + stream.push({0, tokens, {}});
+      return test::read_json(frames + stream.finish({0, reason, 0}));
     };
     const auto choice_of = [](const json_value& body) -> const json_value& {
       return test::member(body, "choices").as<json_array>()->front();
@@ -144,9 +145,10 @@ TEST_SUITE("runtime/recipe") {
     const auto used = [&output](std::string_view more) {
       const auto request = prepare(test::user_body("q", off + std::string(more)));
       REQUIRE(request);
-      chat_stream stream(test::tiny_tokenizer(), *request, identity());
-      CHECK(stream.push(output).empty());
-      CHECK(stream.finish(engine_finish::length).find(R"("content":"II")") != std::string::npos);
+      answer_stream stream(test::tiny_tokenizer(), *request, identity());
+      CHECK(stream.push({0, output, {}}).empty());
+      CHECK(stream.finish({0, engine_finish::length, 0}).find(R"("content":"II")") !=
+            std::string::npos);
       return stream.usage().completion_tokens;
     };
     CHECK(used("") == 2);
@@ -158,16 +160,16 @@ TEST_SUITE("runtime/recipe") {
     options.report_reasoning_tokens = true;
     const auto request = prepare(test::user_body("What can you do?"), options);
     REQUIRE(request);
-    chat_stream stream(test::tiny_tokenizer(), *request, identity());
-    CHECK(stream.push(read_sample("can").output).empty());
+    answer_stream stream(test::tiny_tokenizer(), *request, identity());
+    CHECK(stream.push({0, read_sample("can").output, {}}).empty());
     CHECK(stream.usage().completion_tokens == 25);
     CHECK(stream.usage().reasoning_tokens == 15u);
   }
 
   TEST_CASE("the output limit defaults to what fits, and an explicit one must fit") {
     const auto limit = [](std::string_view more, uint32_t context) {
-      const auto made = prepare_chat(test::user_body("Hello!", more), *test::tiny_tokenizer(),
-                                     {"tiny-v41", {}, context});
+      const auto made = recipe::prepare(api_protocol::chat, test::user_body("Hello!", more),
+                                        *test::tiny_tokenizer(), {"tiny-v41", {}, context});
       return made ? static_cast<int64_t>(made->max_tokens) : -1;
     };
     // The prompt has 6 tokens without thinking.
@@ -179,8 +181,8 @@ TEST_SUITE("runtime/recipe") {
     const std::string explicit_94 = std::string(off) + R"(,"max_tokens":94)";
     CHECK(limit(explicit_94, 100) == 94);
     CHECK(limit(explicit_94, 99) == -1);
-    const auto over = prepare_chat(test::user_body("Hello!", explicit_94), *test::tiny_tokenizer(),
-                                   {"tiny-v41", {}, 99});
+    const auto over = recipe::prepare(api_protocol::chat, test::user_body("Hello!", explicit_94),
+                                      *test::tiny_tokenizer(), {"tiny-v41", {}, 99});
     REQUIRE_FALSE(over);
     CHECK(over.error().status == 400);
     for (const char* number : {"99", "100", "6 in the messages", "94 in the completion"})
@@ -230,12 +232,25 @@ TEST_SUITE("runtime/recipe") {
     CHECK(status(std::string(1000, 'x')) == 404);
   }
 
-  TEST_CASE("images are refused by a deployment without vision") {
+  TEST_CASE("without vision an image is a text that says so") {
     const auto made = prepare(test::chat_body(
-        R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y"}}]}])"));
-    REQUIRE_FALSE(made);
-    CHECK(made.error().status == 400);
-    CHECK(made.error().message.find("no vision") != std::string::npos);
+        R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y"}},)"
+        R"({"type":"text","text":"q"}]}])"));
+    REQUIRE(made);
+    const std::string prompt =
+        test::tiny_tokenizer()->decode(made->tokens, text::decode_mode::keep_special);
+    CHECK(prompt.find("<｜User｜>[Unsupported Image]\n\nq<｜Assistant｜>") != std::string::npos);
+  }
+
+  TEST_CASE("a format that nobody enforces yet is refused, not ignored") {
+    for (const char* format : {R"({"type":"json_schema","json_schema":{"name":"a","schema":{}}})",
+                               R"({"type":"regex","regex":"a+"})"}) {
+      const auto made =
+          prepare(test::user_body("q", R"(,"response_format":)" + std::string(format)));
+      REQUIRE_FALSE(made);
+      CHECK(made.error().status == 400);
+      CHECK(made.error().message.find("cannot be enforced") != std::string::npos);
+    }
   }
 
   TEST_CASE("the parser starts where the prompt ends") {

@@ -1,4 +1,5 @@
-#include "runtime/recipe/chat_events.hpp"
+#include "runtime/recipe/answer_format.hpp"
+#include "runtime/recipe/model_list.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 
 #include <doctest/doctest.h>
@@ -31,30 +32,37 @@ const std::string usage_10_3_4 =
     R"("prompt_tokens_details":{"cached_tokens":4},"prompt_cache_hit_tokens":4,)"
     R"("prompt_cache_miss_tokens":6})";
 
-std::string streamed(chat_event_options options,
-                     const std::vector<output_chunk>& chunks,
-                     finish_reason reason) {
-  chat_event_writer writer(identity(), options);
+std::string written(std::unique_ptr<answer_format> format,
+                    const std::vector<output_chunk>& chunks,
+                    finish_reason reason,
+                    const token_usage& usage) {
   std::string out;
-  writer.start(out);
-  for (const output_chunk& chunk : chunks) writer.chunk(out, chunk);
-  writer.finish(out, reason, {10, 4, 3, std::nullopt});
+  format->begin(out, usage);
+  for (const output_chunk& chunk : chunks) format->chunk(out, {0, chunk.what, chunk.text, {}});
+  format->end(out, {0, reason, {}, {}, usage, 0, true});
   return out;
 }
 
-std::string collected(chat_event_options options,
+std::string streamed(answer_traits traits,
+                     const std::vector<output_chunk>& chunks,
+                     finish_reason reason) {
+  return written(make_event_format(api_protocol::chat, identity(), std::move(traits)), chunks,
+                 reason, {10, 4, 3, std::nullopt});
+}
+
+std::string collected(answer_traits traits,
                       const std::vector<output_chunk>& chunks,
-                      finish_reason reason) {
-  chat_collector collector;
-  for (const output_chunk& chunk : chunks) collector.chunk(chunk);
-  return collector.body(identity(), options, reason, {10, 4, 3, std::nullopt});
+                      finish_reason reason,
+                      const token_usage& usage = {10, 4, 3, std::nullopt}) {
+  return written(make_body_format(api_protocol::chat, identity(), std::move(traits)), chunks,
+                 reason, usage);
 }
 
 }  // namespace
 
 TEST_SUITE("runtime/recipe") {
   TEST_CASE("a thinking stream is start, reasoning, text, end") {
-    CHECK(streamed({true, false}, {{kind::reasoning, "r"}, {kind::text, "t\n\"é"}},
+    CHECK(streamed({true, false, false, {}}, {{kind::reasoning, "r"}, {kind::text, "t\n\"é"}},
                    finish_reason::stop) ==
           frame(R"({"role":"assistant","content":null,"reasoning_content":""})") +
               frame(R"({"content":null,"reasoning_content":"r"})") +
@@ -64,7 +72,7 @@ TEST_SUITE("runtime/recipe") {
   }
 
   TEST_CASE("without thinking there is no reasoning in the frames, unless some comes") {
-    CHECK(streamed({false, false}, {{kind::text, "t"}, {kind::reasoning, "r"}},
+    CHECK(streamed({false, false, false, {}}, {{kind::text, "t"}, {kind::reasoning, "r"}},
                    finish_reason::stop_sequence) ==
           frame(R"({"role":"assistant","content":""})") + frame(R"({"content":"t"})") +
               frame(R"({"content":null,"reasoning_content":"r"})") +
@@ -73,7 +81,7 @@ TEST_SUITE("runtime/recipe") {
 
   TEST_CASE("usage asked for is null in every frame but the last") {
     const std::string none = R"(,"usage":null)";
-    CHECK(streamed({false, true}, {{kind::text, "t"}}, finish_reason::length) ==
+    CHECK(streamed({false, true, false, {}}, {{kind::text, "t"}}, finish_reason::length) ==
           frame(R"({"role":"assistant","content":""})", "null", none) +
               frame(R"({"content":"t"})", "null", none) +
               frame(R"({"content":""})", "\"length\"", usage_10_3_4) + "data: [DONE]\n\n");
@@ -95,7 +103,7 @@ TEST_SUITE("runtime/recipe") {
       return frame(R"({"tool_calls":[{"index":)" + std::to_string(index) +
                    R"(,"function":{"arguments":)" + text + "}}]}");
     };
-    CHECK(streamed({false, false}, chunks, finish_reason::tool_calls) ==
+    CHECK(streamed({false, false, false, {}}, chunks, finish_reason::tool_calls) ==
           frame(R"({"role":"assistant","content":""})") + call(0, "f") + part(0, R"("{\"a\": ")") +
               part(0, R"("1}")") + call(1, "g") + part(1, R"("{}")") +
               frame(R"({"content":""})", "\"tool_calls\"", usage_10_3_4) + "data: [DONE]\n\n");
@@ -105,26 +113,25 @@ TEST_SUITE("runtime/recipe") {
     const std::string head =
         R"({"id":"chatcmpl-7","object":"chat.completion","created":1700000000,"model":"m",)"
         R"("system_fingerprint":null,"choices":[{"index":0,"message":{"role":"assistant",)";
-    CHECK(collected({true, false},
+    CHECK(collected({true, false, false, {}},
                     {{kind::reasoning, "a"}, {kind::reasoning, "b"}, {kind::text, "c"}},
                     finish_reason::content_filter) ==
           head + R"("content":"c","reasoning_content":"ab"},"logprobs":null,)" +
               R"("finish_reason":"content_filter"}])" + usage_10_3_4 + "}");
     // Thinking shows even when empty; calls alone leave the content empty.
-    CHECK(collected({true, false},
+    CHECK(collected({true, false, false, {}},
                     {{kind::call, "f"}, {kind::arguments, "{"}, {kind::arguments, "}"}},
                     finish_reason::tool_calls) ==
           head + R"("content":"","reasoning_content":"","tool_calls":[{"id":"call_chatcmpl-7_0",)" +
               R"("type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,)" +
               R"("finish_reason":"tool_calls"}])" + usage_10_3_4 + "}");
-    CHECK(collected({false, false}, {}, finish_reason::stop) ==
+    CHECK(collected({false, false, false, {}}, {}, finish_reason::stop) ==
           head + R"("content":""},"logprobs":null,"finish_reason":"stop"}])" + usage_10_3_4 + "}");
   }
 
   TEST_CASE("cached tokens never make the missed ones negative; reasoning is told when known") {
-    chat_collector collector;
     const std::string body =
-        collector.body(identity(), {false, false}, finish_reason::stop, {3, 5, 2, 1});
+        collected({false, false, false, {}}, {}, finish_reason::stop, {3, 5, 2, 1});
     CHECK(body.find(R"("prompt_cache_miss_tokens":0)") != std::string::npos);
     CHECK(body.find(R"("completion_tokens_details":{"reasoning_tokens":1})") != std::string::npos);
   }
@@ -132,9 +139,8 @@ TEST_SUITE("runtime/recipe") {
   TEST_CASE("a fingerprint is reported when there is one") {
     response_identity named = identity();
     named.fingerprint = "fp";
-    chat_event_writer writer(named, {false, false});
     std::string out;
-    writer.start(out);
+    make_event_format(api_protocol::chat, named, {false, false, false, {}})->begin(out, {});
     CHECK(out.find(R"("system_fingerprint":"fp")") != std::string::npos);
   }
 
@@ -152,8 +158,10 @@ TEST_SUITE("runtime/recipe") {
     const api_error internal = to_api_error({error_code::corrupt, "secret"});
     CHECK(internal.code == "internal_error");
     CHECK(error_body(internal).find("secret") == std::string::npos);
+    std::string frame;
+    make_event_format(api_protocol::chat, identity(), {})->fail(frame, bad_request("a", "b\n"));
     CHECK(
-        error_frame(bad_request("a", "b\n")) ==
+        frame ==
         "data: {\"error\":{\"message\":\"b\\n\",\"type\":\"invalid_request_error\",\"param\":null,"
         "\"code\":\"invalid_request_error\"}}\n\n");
   }

@@ -1,4 +1,4 @@
-#include "runtime/recipe/chat_codec.hpp"
+#include "runtime/recipe/prepare.hpp"
 #include "tests/support/rng.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
@@ -15,7 +15,7 @@ namespace {
 const served_model tiny{"tiny-v41", {}, 4096};
 
 int status_of(std::string_view body, const recipe_options& options = {}) {
-  const auto made = prepare_chat(body, *test::tiny_tokenizer(), tiny, options);
+  const auto made = prepare(api_protocol::chat, body, *test::tiny_tokenizer(), tiny, options);
   return made ? 200 : made.error().status;
 }
 
@@ -48,7 +48,8 @@ TEST_SUITE("runtime/recipe") {
 
   TEST_CASE("NUL characters are text like any other") {
     const std::string text("a\0b\0", 4);
-    const auto made = prepare_chat(test::user_body(text), *test::tiny_tokenizer(), tiny);
+    const auto made =
+        prepare(api_protocol::chat, test::user_body(text), *test::tiny_tokenizer(), tiny);
     REQUIRE(made);
     const auto decoded =
         test::tiny_tokenizer()->decode(made->tokens, text::decode_mode::keep_special);
@@ -101,7 +102,8 @@ TEST_SUITE("runtime/recipe") {
   TEST_CASE("a string of ten megabytes is handled in bounded time") {
     const std::string text(10'000'000, 'a');
     // Far beyond the context: refused after encoding, with the numbers.
-    const auto made = prepare_chat(test::user_body(text), *test::tiny_tokenizer(), tiny);
+    const auto made =
+        prepare(api_protocol::chat, test::user_body(text), *test::tiny_tokenizer(), tiny);
     REQUIRE_FALSE(made);
     CHECK(made.error().status == 400);
     CHECK(made.error().message.find("4096") != std::string::npos);
@@ -123,11 +125,12 @@ TEST_SUITE("runtime/recipe") {
     large.context_tokens = 1u << 22;
     recipe_options options;
     options.max_prompt_tokens = 1u << 22;
-    const auto many = prepare_chat(test::chat_body("[" + messages + "]"), *test::tiny_tokenizer(),
-                                   large, options);
+    const auto many = prepare(api_protocol::chat, test::chat_body("[" + messages + "]"),
+                              *test::tiny_tokenizer(), large, options);
     REQUIRE(many);
     CHECK(many->tokens.size() >= 200'000);
-    CHECK(prepare_chat(
+    CHECK(prepare(
+        api_protocol::chat,
         test::chat_body(R"([{"role":"assistant","tool_calls":[)" + calls + "]}," + results + "]"),
         *test::tiny_tokenizer(), large, options));
     CHECK(status_of(test::user_body("x", "," + keys)) == 200);

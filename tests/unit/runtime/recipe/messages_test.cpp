@@ -1,4 +1,4 @@
-#include "runtime/recipe/chat_request.hpp"
+#include "runtime/recipe/client_request.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 
 #include <doctest/doctest.h>
@@ -13,12 +13,12 @@ namespace {
 
 /// The field a list of messages is refused for; empty when it is accepted.
 std::string refused(std::string_view messages) {
-  const auto request = parse_chat_request(test::chat_body(messages));
+  const auto request = parse_request(api_protocol::chat, test::chat_body(messages));
   return request ? "" : request.error().param;
 }
 
 conversation accepted(std::string_view messages, std::string_view more = {}) {
-  auto request = parse_chat_request(test::chat_body(messages, more));
+  auto request = parse_request(api_protocol::chat, test::chat_body(messages, more));
   REQUIRE_MESSAGE(request, request.error().message);
   return std::move(request->talk);
 }
@@ -104,9 +104,11 @@ TEST_SUITE("runtime/recipe") {
     CHECK(refused(list({user, R"({"role":"assistant","prefix":true,"tool_calls":[{"id":"a",)"
                               R"("function":{"name":"f","arguments":"{}"}}]})"})) ==
           "messages[1].prefix");
-    const auto request = parse_chat_request(test::chat_body(
-        list({user, prefix}), R"(,"thinking":{"type":"disabled"},"tool_choice":"required",)"
-                              R"("tools":[{"type":"function","function":{"name":"f"}}])"));
+    const auto request =
+        parse_request(api_protocol::chat,
+                      test::chat_body(list({user, prefix}),
+                                      R"(,"thinking":{"type":"disabled"},"tool_choice":"required",)"
+                                      R"("tools":[{"type":"function","function":{"name":"f"}}])"));
     REQUIRE_FALSE(request);
     CHECK(request.error().param == "tool_choice");
     CHECK_FALSE(accepted(list({user, R"({"role":"assistant","content":"x","prefix":false})"}))
@@ -170,9 +172,9 @@ TEST_SUITE("runtime/recipe") {
 
   TEST_CASE("tools are functions with valid names and schemas, each once") {
     const auto tools = [](std::string_view list_of, std::string_view more = {}) -> std::string {
-      const auto request =
-          parse_chat_request(test::user_body("q", R"(,"thinking":{"type":"disabled"},"tools":)" +
-                                                      std::string(list_of) + std::string(more)));
+      const auto request = parse_request(
+          api_protocol::chat, test::user_body("q", R"(,"thinking":{"type":"disabled"},"tools":)" +
+                                                       std::string(list_of) + std::string(more)));
       return request ? "" : request.error().param;
     };
     const auto named = [](std::string_view name) {
@@ -224,7 +226,8 @@ TEST_SUITE("runtime/recipe") {
   TEST_CASE("a call can be forced only without thinking") {
     const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
     const auto with = [&tools](std::string_view more) -> std::string {
-      const auto request = parse_chat_request(test::user_body("q", tools + std::string(more)));
+      const auto request =
+          parse_request(api_protocol::chat, test::user_body("q", tools + std::string(more)));
       return request ? "" : request.error().param;
     };
     CHECK(with(R"(,"tool_choice":"required")") == "tool_choice");

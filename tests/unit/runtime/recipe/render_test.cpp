@@ -1,6 +1,6 @@
 #include "runtime/recipe/render.hpp"
 
-#include "runtime/recipe/chat_request.hpp"
+#include "runtime/recipe/client_request.hpp"
 #include "runtime/recipe/control_tokens.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
@@ -17,7 +17,7 @@ using namespace deepinfer::recipe;
 namespace {
 
 conversation talk_of(std::string_view body) {
-  auto request = parse_chat_request(body);
+  auto request = parse_request(api_protocol::chat, body);
   REQUIRE_MESSAGE(request, request.error().message);
   return std::move(request->talk);
 }

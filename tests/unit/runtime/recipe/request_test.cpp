@@ -1,4 +1,4 @@
-#include "runtime/recipe/chat_request.hpp"
+#include "runtime/recipe/client_request.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace {
 
 /// The field a request is refused for; empty when it is accepted.
 std::string refused_for(std::string_view body) {
-  const auto request = parse_chat_request(body);
+  const auto request = parse_request(api_protocol::chat, body);
   if (request) return "";
   CHECK(request.error().status == 400);
   CHECK(request.error().type == "invalid_request_error");
@@ -28,13 +28,13 @@ std::string refused_with(std::string_view more) {
   return refused_for(test::user_body("some json", "," + std::string(more)));
 }
 
-chat_request accepted(std::string_view body) {
-  auto request = parse_chat_request(body);
+client_request accepted(std::string_view body) {
+  auto request = parse_request(api_protocol::chat, body);
   REQUIRE_MESSAGE(request, request.error().message);
   return *std::move(request);
 }
 
-chat_request accepted_with(std::string_view more) {
+client_request accepted_with(std::string_view more) {
   return accepted(test::user_body("some json", "," + std::string(more)));
 }
 
@@ -94,7 +94,9 @@ TEST_SUITE("runtime/recipe") {
   }
 
   TEST_CASE("values out of range are refused by name") {
-    CHECK(refused_with(R"("n":2)") == "n");
+    CHECK(refused_with(R"("n":9)") == "n");
+    CHECK(refused_with(R"("logprobs":true,"top_logprobs":21)") == "top_logprobs");
+    CHECK(refused_with(R"("top_logprobs":1)") == "top_logprobs");
     CHECK(refused_with(R"("n":0)") == "n");
     CHECK(refused_with(R"("temperature":3)") == "temperature");
     CHECK(refused_with(R"("temperature":-0.1)") == "temperature");
@@ -174,7 +176,7 @@ TEST_SUITE("runtime/recipe") {
     conversion_options options;
     options.thinking_by_default = false;
     const auto thinks = [&options](std::string_view more) {
-      const auto request = parse_chat_request(test::user_body("q", more), options);
+      const auto request = parse_request(api_protocol::chat, test::user_body("q", more), options);
       REQUIRE(request);
       return request->talk.thinking;
     };
@@ -191,7 +193,7 @@ TEST_SUITE("runtime/recipe") {
     };
     CHECK(refused("as JsOn please") == "");
     CHECK(refused("as js on") == "response_format.type");
-    CHECK(refused_with(R"("response_format":{"type":"regex"})") == "response_format.type");
+    CHECK(refused_with(R"("response_format":{"type":"regex"})") == "response_format.regex");
     CHECK(refused_with(R"("response_format":{"type":"xml"})") == "response_format.type");
     CHECK(refused_with(R"("response_format":{})") == "response_format.type");
     CHECK(accepted_with(R"("response_format":{"type":"json_object"})").talk.format ==
@@ -208,7 +210,7 @@ TEST_SUITE("runtime/recipe") {
   }
 
   TEST_CASE("errors have the published body") {
-    const auto request = parse_chat_request(test::user_body("q", R"(,"n":2)"));
+    const auto request = parse_request(api_protocol::chat, test::user_body("q", R"(,"n":9)"));
     REQUIRE_FALSE(request);
     const json_value body = test::read_json(error_body(request.error()));
     const json_value& error = test::member(body, "error");

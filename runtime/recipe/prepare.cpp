@@ -1,4 +1,5 @@
-#include "runtime/recipe/chat_codec.hpp"
+#include "runtime/recipe/prepare.hpp"
+
 #include "runtime/recipe/control_tokens.hpp"
 #include "runtime/recipe/field_reader.hpp"
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr float least_top_p_thinking = 0.95F;
 
-std::optional<api_error> check_model(const chat_request& request, const served_model& model) {
+std::optional<api_error> check_model(const client_request& request, const served_model& model) {
   const bool known =
       request.model == model.name || request.model == "default" ||
       std::find(model.aliases.begin(), model.aliases.end(), request.model) != model.aliases.end();
@@ -19,14 +20,33 @@ std::optional<api_error> check_model(const chat_request& request, const served_m
                        ", which is not served here; use " + in_quotes(model.name)};
 }
 
-std::optional<api_error> refuse_images(const conversation& talk) {
-  const bool found = std::any_of(talk.messages.begin(), talk.messages.end(),
-                                 [](const message& m) { return !m.images.empty(); });
-  if (!found) return std::nullopt;
-  return bad_request("messages", "`messages` has an image, and this deployment has no vision");
+/// What asks for more than words can be refused only here: the deployment knows what it enforces.
+std::optional<api_error> refuse_constraint(const output_constraint& constraint) {
+  switch (constraint.what) {
+    case output_constraint::kind::none:
+      return std::nullopt;
+    case output_constraint::kind::json_schema:
+      return bad_request("response_format",
+                         "A `json_schema` format cannot be enforced by this deployment yet; use "
+                         "json_object and describe the schema in a message, or text");
+    case output_constraint::kind::regex:
+      break;
+  }
+  return bad_request("response_format",
+                     "A `regex` format cannot be enforced by this deployment yet; use text");
 }
 
-sampling_choice choose_sampling(const chat_request& request, const recipe_options& options) {
+void replace_images(conversation& talk) {
+  constexpr std::string_view instead = "[Unsupported Image]";
+  for (message& one : talk.messages) {
+    if (one.images.empty()) continue;
+    for (size_t at = 0; (at = one.content.find(image_placeholder, at)) != std::string::npos;)
+      one.content.replace(at, image_placeholder.size(), instead);
+    one.images.clear();
+  }
+}
+
+sampling_choice choose_sampling(const client_request& request, const recipe_options& options) {
   const generation_options& asked = request.generation;
   sampling_choice chosen;
   chosen.temperature = asked.temperature.value_or(1.0F);
@@ -40,12 +60,16 @@ sampling_choice choose_sampling(const chat_request& request, const recipe_option
   return chosen;
 }
 
-parser_options choose_parsing(const chat_request& request, const recipe_options& options) {
+parser_options choose_parsing(const client_request& request, const recipe_options& options) {
   const conversation& talk = request.talk;
   parser_options parsing;
+  parsing.stop = request.generation.stop;
+  if (request.raw) {
+    parsing.start = parser_start::plain;
+    return parsing;
+  }
   parsing.parse_tool_calls = talk.renders_tools();
   parsing.json_mode = talk.format == response_format::json_object;
-  parsing.stop = request.generation.stop;
   parsing.repair_arguments = options.repair_arguments;
   if (talk.continues_last) {
     const message& prefix = talk.messages.back();
@@ -90,31 +114,51 @@ api_result<uint32_t> choose_max_tokens(const prepared_request& prompt,
 
 }  // namespace
 
-api_result<prepared_request> prepare_chat(std::string_view body,
-                                          const text::tokenizer& tokenizer,
-                                          const served_model& model,
-                                          const recipe_options& options) {
-  auto request = parse_chat_request(body, options.conversion);
+rendered_prompt render_request(client_request& request, const render_options& options) {
+  if (request.raw) return render_raw(*request.raw);
+  replace_images(request.talk);
+  return render(std::move(request.talk), options);
+}
+
+api_result<prepared_request> prepare(api_protocol protocol,
+                                     std::string_view body,
+                                     const prompt_reader& reader,
+                                     const served_model& model,
+                                     const recipe_options& options) {
+  auto request = parse_request(protocol, body, options.conversion);
   if (!request) return request.error();
   if (auto error = check_model(*request, model)) return *std::move(error);
-  if (auto error = refuse_images(request->talk)) return *std::move(error);
+  if (auto error = refuse_constraint(request->generation.constraint)) return *std::move(error);
 
   prepared_request made;
+  made.protocol = protocol;
   made.model = model.name;
   made.sampling = choose_sampling(*request, options);
   made.parsing = choose_parsing(*request, options);
   made.thinking = request->talk.thinking;
-  const rendered_prompt prompt = render(std::move(request->talk), options.rendering);
-  auto tokens = tokenizer.encode(prompt.text, prompt.specials);
+  const rendered_prompt prompt = render_request(*request, options.rendering);
+  for (const text::special_range& range : prompt.specials) {
+    const auto spelled = std::string_view(prompt.text).substr(range.begin, range.end - range.begin);
+    if (!reader.tokenizer.special_id(spelled))
+      return bad_request(
+          {}, "This model has no token " + std::string(spelled) + ", which the request needs");
+  }
+  auto tokens = reader.encoder == nullptr
+                    ? reader.tokenizer.encode(prompt.text, prompt.specials)
+                    : reader.encoder->encode(reader.scope, prompt.text, prompt.specials);
   if (!tokens) return to_api_error(tokens.error());
   made.tokens = *std::move(tokens);
   const auto max_tokens = choose_max_tokens(made, request->generation.max_tokens, model, options);
   if (!max_tokens) return max_tokens.error();
   made.max_tokens = *max_tokens;
+  made.choices = request->generation.choices;
+  made.logprobs = request->generation.logprobs;
   made.ignore_eos = request->generation.ignore_eos;
   made.stream = request->stream;
   made.include_usage = request->include_usage;
   made.report_reasoning_tokens = options.report_reasoning_tokens;
+  if (request->raw && request->raw->echo) made.echo = std::move(request->raw->text);
+  made.custom_tools = std::move(request->custom_tools);
   return made;
 }
 

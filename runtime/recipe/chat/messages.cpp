@@ -1,19 +1,11 @@
-#include "runtime/recipe/chat_parts.hpp"
+#include "runtime/recipe/chat/parts.hpp"
+#include "runtime/recipe/request_fields.hpp"
 
-#include <algorithm>
-#include <array>
 #include <unordered_set>
 #include <utility>
 
 namespace deepinfer::recipe::chat {
 namespace {
-
-constexpr size_t max_image_url_bytes = 8192;
-
-bool is_external(std::string_view url) {
-  return url.size() >= 4 && (url[0] | 0x20) == 'h' && (url[1] | 0x20) == 't' &&
-         (url[2] | 0x20) == 't' && (url[3] | 0x20) == 'p';
-}
 
 /// Reads one `messages[i]` after the other and keeps track of the calls that wait for results.
 class message_reader {
@@ -105,30 +97,9 @@ private:
   void add_image(field_reader& fields, std::string_view key, std::string url, message& made) {
     if (made.from != role::user && made.from != role::tool)
       fields.fail({}, "is an image, which only user and tool messages may have");
-    if (is_external(url)) {
-      if (key == "file_data") fields.fail(key, "must be a data URL");
-      if (url.size() > max_image_url_bytes)
-        fields.fail(key, "is longer than " + std::to_string(max_image_url_bytes) + " bytes");
-    } else if (url.find("base64,") == std::string::npos) {
-      fields.fail(key, "must be an http(s) URL or a data URL with base64 content");
-    }
-    image_source source{std::move(url), image_detail::high};
-    static constexpr std::array<std::pair<std::string_view, image_detail>, 4> details = {{
-        {"low", image_detail::low},
-        {"high", image_detail::high},
-        {"original", image_detail::original},
-        {"auto", image_detail::automatic},
-    }};
-    if (const auto detail = fields.string("detail")) {
-      const auto found = std::find_if(details.begin(), details.end(),
-                                      [&detail](const auto& d) { return d.first == *detail; });
-      if (found == details.end()) {
-        fields.fail("detail", "must be low, high, original or auto");
-      } else {
-        source.detail = found->second;
-      }
-    }
-    made.images.push_back(std::move(source));
+    if (key == "file_data" && is_external_url(url)) fields.fail(key, "must be a data URL");
+    check_image_url(fields, key, url);
+    made.images.push_back({std::move(url), read_detail(fields)});
   }
 
   void read_system(field_reader& fields) {
@@ -190,11 +161,6 @@ private:
 };
 
 }  // namespace
-
-void refuse_placeholder(std::string_view text, field_reader& owner, std::string_view key) {
-  if (text.find(image_placeholder) != std::string_view::npos)
-    owner.fail(key, "must not contain " + std::string(image_placeholder));
-}
 
 void read_messages(field_reader& body, conversation& talk, first_error& error) {
   if (body.require("messages") == nullptr) return;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "runtime/recipe/answer_format.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace deepinfer::recipe::messages {
+
+/// Events `message_start` to `message_stop`.
+[[nodiscard]] std::unique_ptr<answer_format> make_events(response_identity identity,
+                                                         answer_traits traits);
+/// One `message` object.
+[[nodiscard]] std::unique_ptr<answer_format> make_body(response_identity identity,
+                                                       answer_traits traits);
+
+/// `{"type":"error","error":{"type","message"},"request_id"}`.
+[[nodiscard]] std::string error_body(const api_error& error, std::string_view request_id);
+
+}  // namespace deepinfer::recipe::messages

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace deepinfer::recipe {
+
+/// One row of `GET /v1/models`.
+struct model_entry {
+  std::string name;
+  uint64_t created_s = 0;
+  std::string owner = "deepinfer";
+};
+
+/// The body of `GET /v1/models`, and of `GET /v1/models/{name}`.
+[[nodiscard]] std::string models_body(const std::vector<model_entry>& models);
+[[nodiscard]] std::string model_body(const model_entry& model);
+
+}  // namespace deepinfer::recipe
