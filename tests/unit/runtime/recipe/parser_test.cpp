@@ -198,11 +198,103 @@ TEST_SUITE("runtime/recipe") {
     CHECK(parse(with_tools(), call).calls[0].second == "{\"a\\\": ");
     parser_options repair = with_tools();
     repair.repair_arguments = true;
-    const auto made = parse(repair, call);
-    CHECK(made.calls[0].second == "{\"a\\\\\": \"x\"}");
-    // What is complete stays as it was.
-    CHECK(parse(repair, block(invoke("f", parameter("a", "false", "1")))).calls[0].second ==
-          "{\"a\": 1}");
+    CHECK(parse(repair, call).calls[0].second == "{\"a\\\\\": \"x\"}");
+    const auto repaired = [&repair](std::string_view parameters) {
+      return parse(repair, block(invoke("f", parameters))).calls.at(0).second;
+    };
+    const std::string open = "<｜DSML｜ parameter name=\"", close = "</｜DSML｜ parameter>\n";
+    // An unknown kind is a string, too, and so is one in other quotes.
+    CHECK(repaired(parameter("a", "maybe", "1")) == "{\"a\": \"1\"}");
+    CHECK(repaired(open + "a\" string=false>1" + close) == "{\"a\": \"1\"}");
+    // No value at all, and no end of the name, are null.
+    CHECK(repaired(parameter("a", "false", "") + parameter("b", "false", " \n")) ==
+          "{\"a\": null, \"b\":  \nnull}");
+    CHECK(repaired(open + "a\"" + close + parameter("b", "false", "2")) ==
+          "{\"a\": null, \"b\": 2}");
+    CHECK(repaired(open + "a" + close) == "{\"a\": null}");
+    // What is complete stays as it was, and what is cut off stays cut off.
+    CHECK(repaired(parameter("a", "false", "1") + parameter("b", "true", "")) ==
+          "{\"a\": 1, \"b\": \"\"}");
+    CHECK(parse(repair, "<｜DSML｜ calls><｜DSML｜ invoke name=\"f\">" + open + "a")
+              .calls.at(0)
+              .second == "{\"a");
+  }
+
+  TEST_CASE("malformed markup is read as far as it goes") {
+    const auto with = [](std::string_view output) { return parse(with_tools(), output); };
+    // Tag names behind the first mark are not checked.
+    CHECK(with("a\n<｜DSML｜function_calls><｜DSML｜invoke name=\"f\"></｜DSML｜invoke>"
+               "</｜DSML｜function_calls>b") == parsed{"", "a", "", {{"f", "{}"}}});
+    // A call that is not closed ends with the block; text behind is dropped as in any block.
+    CHECK(with("<｜DSML｜tool_calls><｜DSML｜invoke name=\"f\">" + parameter("a", "true", "x") +
+               "</｜DSML｜tool_calls>more") == parsed{"", "", "", {{"f", "{\"a\": \"x\"}"}}});
+    // The first closing mark ends a value, and then the next one the call.
+    CHECK(with(block(
+              invoke("f", parameter("a", "true", "x</｜DSML｜y") + parameter("b", "true", "z")))) ==
+          parsed{"", "", "", {{"f", "{\"a\": \"x\"}"}}});
+    // A name without its quote goes on to the next quote, and so does a key.
+    CHECK(with("<｜DSML｜ calls><｜DSML｜ invoke name=\"f>\n<｜DSML｜ parameter name=\"a\" "
+               "string=\"true\">x</｜DSML｜ parameter>") ==
+          parsed{"", "", "", {{"f>\n<｜DSML｜ parameter name=", "{}"}}});
+    CHECK(with(block(invoke("f", "<｜DSML｜ parameter name=\"a string=\"true\">x</｜DSML｜ p>")))
+              .calls.at(0)
+              .second == "{\"a string=\": \"x\"}");
+    // The same key twice, a name of nothing, text between the tags, calls without any.
+    CHECK(with(block(
+              invoke("", parameter("a", "false", "1") + "noise" + parameter("a", "false", "2")) +
+              "noise")) == parsed{"", "", "", {{"", "{\"a\": 1, \"a\": 2}"}}});
+    CHECK(with("x" + block("")) == parsed{"", "x", "", {}});
+    CHECK(with("x<｜DSML｜never anything") == parsed{"", "x", "", {}});
+    // The block may begin again before it has ended.
+    CHECK(with("<｜DSML｜ calls>" + block(invoke("f", ""))) == parsed{"", "", "", {{"f", "{}"}}});
+  }
+
+  TEST_CASE("plain text has no marks but the stop sequences") {
+    parser_options options = with_tools(with_stops({"END"}));
+    options.start = parser_start::plain;
+    options.json_mode = true;
+    const std::string marks = "\n\n</think>\n<｜DSML｜ calls>\n```json\n{";
+    CHECK(parse(options, marks + "\nENDx") == parsed{"", marks + "\n", "END", {}});
+  }
+
+  TEST_CASE("an empty stop sequence does not count") {
+    CHECK(parse(with_stops({"", "b", ""}), "abc") == parsed{"", "a", "b", {}});
+    CHECK(parse(with_stops({""}), "abc") == parsed{"", "abc", "", {}});
+  }
+
+  TEST_CASE("the section tells what the next byte belongs to") {
+    output_parser parser(with_tools(thinking()));
+    std::vector<output_chunk> chunks;
+    const auto behind = [&](std::string_view text) {
+      parser.push(text, chunks);
+      return parser.section();
+    };
+    CHECK(parser.section() == output_section::reasoning);
+    CHECK(behind("a\n</thi") == output_section::reasoning);
+    CHECK(behind("nk>") == output_section::answer);
+    CHECK_FALSE(parser.in_reasoning());
+    CHECK(behind("b\n<｜DSML｜") == output_section::calls);
+    CHECK(behind(" invoke name=\"f\">" + parameter("a", "true", "x")) == output_section::calls);
+    CHECK(behind("</｜DSML｜ invoke></｜DSML｜ calls>") == output_section::finished);
+    CHECK_FALSE(parser.stopped());
+    chunks.clear();
+    CHECK(behind("b") == output_section::finished);
+    parser.finish(chunks);
+    CHECK(chunks.empty());
+  }
+
+  TEST_CASE("a name is kept up to its limit, and never half a character of it") {
+    const size_t most = output_parser::max_name_bytes;
+    const auto name_of = [](const std::string& name) {
+      return parse(with_tools(), "<｜DSML｜ calls><｜DSML｜ invoke name=\"" + name + "\">")
+          .calls.at(0)
+          .first;
+    };
+    CHECK(name_of(std::string(most, 'n')) == std::string(most, 'n'));
+    CHECK(name_of(std::string(most + 1, 'n')) == std::string(most, 'n'));
+    CHECK(name_of(std::string(most - 3, 'n') + "日") == std::string(most - 3, 'n') + "日");
+    CHECK(name_of(std::string(most - 2, 'n') + "日") == std::string(most - 2, 'n'));
+    CHECK(name_of(std::string(most - 3, 'n') + "\uFFFD") == std::string(most - 3, 'n') + "\uFFFD");
   }
 
   TEST_CASE("a stop sequence ends the visible answer, the first in the list at each byte") {
