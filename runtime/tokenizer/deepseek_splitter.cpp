@@ -1,80 +1,10 @@
+#include "runtime/tokenizer/deepseek_classes.hpp"
 #include "runtime/tokenizer/splitter.hpp"
-#include "runtime/tokenizer/utf8.hpp"
 
-#include <utf8proc.h>
-
-#include <array>
+#include <algorithm>
 
 namespace deepinfer::text {
 namespace {
-
-// What the expressions can ask about a character. Exactly one of the first six for a general
-// category that an expression names, none of them for C (other) and Z (separator).
-enum : uint8_t {
-  letter = 1,         // \p{L}
-  mark = 2,           // \p{M}
-  number = 4,         // \p{N}
-  punctuation = 8,    // \p{P} or \p{S}
-  space = 16,         // \s, which is White_Space
-  line_break = 32,    // CR or LF
-  cjk = 64,           // the second expression's class
-  ascii_letter = 128  // [A-Za-z]
-};
-
-/// White_Space of the Unicode property list: not the same as category Z, and without U+001C-1F.
-bool is_white_space(char32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
-
-uint8_t category_of(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return letter;
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-      return mark;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-      return number;
-    case UTF8PROC_CATEGORY_PC:
-    case UTF8PROC_CATEGORY_PD:
-    case UTF8PROC_CATEGORY_PS:
-    case UTF8PROC_CATEGORY_PE:
-    case UTF8PROC_CATEGORY_PI:
-    case UTF8PROC_CATEGORY_PF:
-    case UTF8PROC_CATEGORY_PO:
-    case UTF8PROC_CATEGORY_SM:
-    case UTF8PROC_CATEGORY_SC:
-    case UTF8PROC_CATEGORY_SK:
-    case UTF8PROC_CATEGORY_SO:
-      return punctuation;
-    default:
-      return 0;
-  }
-}
-
-uint8_t classify(char32_t c) {
-  uint8_t found = category_of(c);
-  if (is_white_space(c)) found |= space;
-  if (c == '\r' || c == '\n') found |= line_break;
-  if ((c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF)) found |= cjk;
-  if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) found |= ascii_letter;
-  return found;
-}
-
-const std::array<uint8_t, 128> ascii_classes = [] {
-  std::array<uint8_t, 128> table{};
-  for (char32_t c = 0; c < 128; ++c) table[c] = classify(c);
-  return table;
-}();
 
 /// One segment (a stretch that the first two expressions left whole) under the third expression.
 class scanner {
@@ -87,7 +17,7 @@ public:
     for (size_t at = begin; at < end;) {
       const size_t stop = match(at);
       if (stop == at) {
-        at += look(at).bytes;
+        at += look_at(text_, at).bytes;
         continue;
       }
       if (unmatched != at) emit(at);
@@ -97,24 +27,13 @@ public:
     if (unmatched != end) emit(end);
   }
 
-  struct character {
-    uint8_t classes;
-    uint32_t bytes;
-  };
-  [[nodiscard]] character look(size_t at) const {
-    const auto byte = static_cast<uint8_t>(text_[at]);
-    if (byte < 128) return {ascii_classes[byte], 1};
-    const code_point found = decode_at(text_, at);
-    return {classify(found.value), found.bytes};
-  }
-
 private:
   void emit(size_t end) { ends_.push_back(static_cast<uint32_t>(end)); }
 
   /// End of the run of characters in `wanted` that starts at `at`.
   [[nodiscard]] size_t run_of(uint8_t wanted, size_t at) const {
     while (at < end_) {
-      const character next = look(at);
+      const classed_character next = look_at(text_, at);
       if ((next.classes & wanted) == 0) break;
       at += next.bytes;
     }
@@ -123,7 +42,7 @@ private:
 
   /// End of the match at `at`, or `at`. Alternatives in the order of the expression.
   [[nodiscard]] size_t match(size_t at) const {
-    const character first = look(at);
+    const classed_character first = look_at(text_, at);
     const size_t second = at + first.bytes;
     // [ASCII punctuation][A-Za-z]+
     if ((first.classes & punctuation) != 0 && first.bytes == 1) {
@@ -149,7 +68,7 @@ private:
   [[nodiscard]] size_t match_space(size_t at) const {
     size_t stop = at, last = at, after_break = at;
     while (stop < end_) {
-      const character next = look(stop);
+      const classed_character next = look_at(text_, stop);
       if ((next.classes & space) == 0) break;
       last = stop;
       stop += next.bytes;
@@ -171,12 +90,12 @@ public:
     size_t begin = 0;
     while (begin < text.size()) {
       // A maximal run of numbers, of the CJK class, or of neither.
-      const auto first = scan.look(begin);
+      const auto first = look_at(text, begin);
       const uint8_t kind = first.classes & (number | cjk);
       size_t end = begin;
       size_t digits = 0;
       while (end < text.size()) {
-        const auto next = scan.look(end);
+        const auto next = look_at(text, end);
         if ((next.classes & (number | cjk)) != kind) break;
         end += next.bytes;
         if (kind == number && ++digits % 3 == 0) ends.push_back(static_cast<uint32_t>(end));
@@ -189,6 +108,36 @@ public:
       begin = end;
     }
     return {};
+  }
+
+  size_t next_cut(std::string_view text, size_t from) const override {
+    size_t at = std::max<size_t>(from, 1);
+    while (at < text.size() && is_inside(text[at])) ++at;
+    if (at >= text.size()) return text.size();
+    size_t last = at - 1;
+    while (is_inside(text[last])) --last;
+    uint8_t before = look_at(text, last).classes;
+    while (at < text.size()) {
+      const classed_character next = look_at(text, at);
+      if (may_cut(before, next.classes, text[at])) return at;
+      before = next.classes;
+      at += next.bytes;
+    }
+    return text.size();
+  }
+
+private:
+  /// True for the second and later bytes of a character.
+  static bool is_inside(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+
+  /// No expression matches across such a place, and none looks across it: numbers and the CJK class
+  /// are pieces of their own before the third expression runs; that one takes a space or tab only
+  /// as the first character of a match or among white space, and ends at the last of the line
+  /// breaks it takes.
+  static bool may_cut(uint8_t before, uint8_t after, char first_byte) {
+    if (((before ^ after) & (number | cjk)) != 0) return true;
+    if (first_byte == ' ' || first_byte == '\t') return (before & space) == 0;
+    return (before & line_break) != 0 && (after & space) == 0;
   }
 };
 

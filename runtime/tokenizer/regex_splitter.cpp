@@ -56,6 +56,8 @@ public:
     return {};
   }
 
+  size_t next_cut(std::string_view text, size_t /*from*/) const override { return text.size(); }
+
 private:
   struct scratch {
     pcre2_match_context& context;

@@ -2,6 +2,7 @@
 
 #include "proto/types/result.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,11 @@ public:
   /// last one is `text.size()`. Safe to call from several threads at once.
   [[nodiscard]] virtual result<void> split(std::string_view text,
                                            std::vector<uint32_t>& ends) const = 0;
+
+  /// The first place at or after `from` (and after the first character) where `text` may be cut:
+  /// both parts, split one by one, give the pieces of the whole. `text.size()` when no such place
+  /// is known. Depends on no byte behind the character at the place.
+  [[nodiscard]] virtual size_t next_cut(std::string_view text, size_t from) const = 0;
 };
 
 /// The three Split expressions that DeepSeek tokenizers V3, V4 and V4.1 share, as regular

@@ -31,29 +31,41 @@ public:
 
   result<std::vector<int32_t>> encode(std::string_view text,
                                       std::span<const special_range> specials) const override {
+    if (auto fine = check(text, specials); !fine) return fine.error();
+    std::vector<int32_t> ids;
+    ids.reserve(text.size() / 4 + specials.size() + 1);
+    size_t done = 0;
+    for (const special_range& range : specials) {
+      if (auto plain = append_plain(text.substr(done, range.begin - done), ids); !plain)
+        return plain.error();
+      ids.push_back(by_text_.find(text.substr(range.begin, range.end - range.begin))->second);
+      done = range.end;
+    }
+    if (auto plain = append_plain(text.substr(done), ids); !plain) return plain.error();
+    return ids;
+  }
+
+  result<void> check(std::string_view text,
+                     std::span<const special_range> specials) const override {
     if (text.size() > max_text_bytes_)
       return failure{error_code::too_large,
                      "a text of " + std::to_string(text.size()) + " bytes, more than " +
                          std::to_string(max_text_bytes_) + " (max_text_bytes)"};
     if (!is_utf8(text)) return failure{error_code::invalid_argument, "the text is not UTF-8"};
-    std::vector<int32_t> ids;
-    ids.reserve(text.size() / 4 + specials.size() + 1);
     size_t done = 0;
     for (const special_range& range : specials) {
       if (range.begin < done || range.end <= range.begin || range.end > text.size())
         return failure{error_code::invalid_argument, "special ranges out of order or bounds"};
-      const auto spelled = text.substr(range.begin, range.end - range.begin);
-      const auto id = special_id(spelled);
-      if (!id)
+      if (!by_text_.contains(text.substr(range.begin, range.end - range.begin)))
         return failure{error_code::invalid_argument,
                        "a special range does not spell a token of this tokenizer"};
-      if (auto plain = append_plain(text.substr(done, range.begin - done), ids); !plain)
-        return plain.error();
-      ids.push_back(*id);
       done = range.end;
     }
-    if (auto plain = append_plain(text.substr(done), ids); !plain) return plain.error();
-    return ids;
+    return {};
+  }
+
+  size_t next_cut(std::string_view text, size_t from) const override {
+    return splitter_->next_cut(text, from);
   }
 
   std::vector<special_range> find_specials(std::string_view text) const override {

@@ -39,6 +39,17 @@ public:
   [[nodiscard]] virtual result<std::vector<int32_t>> encode(
       std::string_view text, std::span<const special_range> specials) const = 0;
 
+  /// The failure that `encode` would give for these arguments, without encoding. (Expressions that
+  /// are not DeepSeek's may give up on a text only when they run.)
+  [[nodiscard]] virtual result<void> check(std::string_view text,
+                                           std::span<const special_range> specials) const = 0;
+
+  /// The first place at or after `from` (and after the first character) where the well-formed plain
+  /// `text` may be cut: its parts, encoded one by one (by several threads, say) and joined, give
+  /// the ids of the whole. `text.size()` when there is none; always so for expressions other than
+  /// DeepSeek's. Depends on no byte behind the character at the place.
+  [[nodiscard]] virtual size_t next_cut(std::string_view text, size_t from) const = 0;
+
   /// Ranges of all added tokens that `text` spells: leftmost first, longest of those. For trusted
   /// text only (tests, offline prompts); `encode(text, find_specials(text))` is what other
   /// libraries do by default.
@@ -67,12 +78,5 @@ public:
     std::string_view json, const tokenizer_limits& limits = {});
 [[nodiscard]] result<std::shared_ptr<const tokenizer>> load_tokenizer(
     const std::filesystem::path& file, const tokenizer_limits& limits = {});
-
-/// Positions at which `text` may be cut so that the parts, encoded one by one (by several threads,
-/// say) and joined, give the ids of the whole. Parts are about `part_bytes` long; where the text
-/// has no such place, longer. Valid for the DeepSeek expressions: a cut lies between a character
-/// that is no white space and a space or tab, or between CR or LF and a character that is no white
-/// space.
-[[nodiscard]] std::vector<size_t> safe_cuts(std::string_view text, size_t part_bytes);
 
 }  // namespace deepinfer::text

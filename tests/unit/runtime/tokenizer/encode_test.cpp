@@ -1,5 +1,6 @@
 #include "runtime/recipe/json_value.hpp"
 #include "tests/support/rng.hpp"
+#include "tests/unit/runtime/tokenizer/random_text.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
 
 #include <doctest/doctest.h>
@@ -33,37 +34,6 @@ std::vector<vector_line> read_vectors(const std::string& file) {
     lines.push_back(std::move(made));
   }
   return lines;
-}
-
-/// Well-formed text that mixes all classes the splitter knows.
-std::string random_text(test::rng& random, size_t characters) {
-  static const std::vector<std::string> alphabet = {"a",          "Z",
-                                                    "the",        "é",
-                                                    "й",          "\u0301",
-                                                    "\u20DD",     "0",
-                                                    "9",          "٣",
-                                                    "½",          "一",
-                                                    "龥",         "あ",
-                                                    "ア",         "・",
-                                                    "ー",         " ",
-                                                    " ",          "\t",
-                                                    "\n",         "\r",
-                                                    "\u00A0",     "\u0085",
-                                                    "\u3000",     ".",
-                                                    "!",          "-",
-                                                    "_",          "<",
-                                                    "｜",         "▁",
-                                                    "$",          "€",
-                                                    "∀",          "😀",
-                                                    "\u200D",     std::string(1, '\0'),
-                                                    "\x01",       "\x7F",
-                                                    "\u00AD",     "\uFEFF",
-                                                    "\U0010FFFF", "<think>",
-                                                    "｜DSML｜"};
-  std::string out;
-  for (size_t i = 0; i < characters; ++i)
-    out += alphabet[random.below(static_cast<uint32_t>(alphabet.size()))];
-  return out;
 }
 
 }  // namespace
@@ -110,7 +80,7 @@ TEST_SUITE("runtime/tokenizer") {
     for (uint64_t seed = 1; seed <= 300; ++seed) {
       CAPTURE(seed);
       test::rng random(seed);
-      const std::string text = random_text(random, random.below(200));
+      const std::string text = test::random_text(random, random.below(200));
       const auto ids = tokenizer.encode(text, {});
       REQUIRE(ids);
       bool found = false;
@@ -188,27 +158,5 @@ TEST_SUITE("runtime/tokenizer") {
     const auto over = (*strict)->encode("0123456789a", {});
     REQUIRE_FALSE(over);
     CHECK(over.error().code == error_code::too_large);
-  }
-
-  TEST_CASE("cutting at safe places and joining the ids changes nothing") {
-    for (uint64_t seed = 1; seed <= 200; ++seed) {
-      CAPTURE(seed);
-      test::rng random(seed);
-      const std::string text = random_text(random, 400);
-      auto cuts = text::safe_cuts(text, random.below(40));
-      REQUIRE_FALSE(cuts.empty());
-      cuts.push_back(text.size());
-      std::vector<int32_t> joined;
-      size_t begin = 0;
-      for (const size_t end : cuts) {
-        const auto part = test::tiny_tokenizer()->encode(text.substr(begin, end - begin), {});
-        REQUIRE(part);
-        joined.insert(joined.end(), part->begin(), part->end());
-        begin = end;
-      }
-      const auto whole = test::tiny_tokenizer()->encode(text, {});
-      REQUIRE(whole);
-      CHECK(joined == *whole);
-    }
   }
 }
