@@ -228,6 +228,28 @@ void add_sampling(kernel_world& world, std::vector<kernel_case>& out) {
   }
 }
 
+void add_log_probabilities(kernel_world& world, std::vector<kernel_case>& out) {
+  const auto logits = std::make_shared<std::vector<float>>(trained_logits(world));
+  for (const uint32_t keep : {0u, kernels::most_alternatives}) {
+    const auto ask = [logits, keep](const kernels::op_table& table, stream& queue) {
+      float chosen = 0, likely[kernels::most_alternatives];
+      int32_t best[kernels::most_alternatives];
+      const int32_t token = 1;
+      table.logprob(
+          queue, {&chosen, best, likely, logits->data(), &token, 1, keep, vocabulary, vocabulary});
+    };
+    kernel_case c;
+    c.name = "logprob.best" + std::to_string(keep);
+    c.bytes = 4.0 * vocabulary;
+    c.run = [&world, ask](stream& queue, size_t) { ask(world.ops, queue); };
+    c.naive = [&world, ask] {
+      stream alone;
+      ask(world.reference, alone);
+    };
+    out.push_back(std::move(c));
+  }
+}
+
 }  // namespace
 
 void add_sparse_cases(kernel_world& world, std::vector<kernel_case>& out) {
@@ -235,6 +257,7 @@ void add_sparse_cases(kernel_world& world, std::vector<kernel_case>& out) {
   add_index(world, out);
   add_selection(world, out);
   add_sampling(world, out);
+  add_log_probabilities(world, out);
 }
 
 }  // namespace deepinfer::bench

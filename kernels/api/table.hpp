@@ -7,6 +7,7 @@
 #include "kernels/api/hyper.hpp"
 #include "kernels/api/index.hpp"
 #include "kernels/api/linear.hpp"
+#include "kernels/api/logprob.hpp"
 #include "kernels/api/moe.hpp"
 #include "kernels/api/norm.hpp"
 #include "kernels/api/quant.hpp"
@@ -52,6 +53,7 @@ struct op_table {
   op<unpack_rows_args> unpack_rows = nullptr;
   op<dequant_args> dequant = nullptr;
   op<sample_args> sample = nullptr;
+  op<logprob_args> logprob = nullptr;
   op<grid_rope_args> grid_rope = nullptr;
   op<full_attention_args> full_attention = nullptr;
   op<add_args> add = nullptr;

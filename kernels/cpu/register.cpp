@@ -46,6 +46,7 @@ void fill(op_table& table) {
   table.unpack_rows = unpack_rows;
   table.dequant = dequant;
   table.sample = sample;
+  table.logprob = logprob;
   table.grid_rope = grid_rope;
   table.full_attention = full_attention;
   table.add = add;

@@ -13,24 +13,6 @@ namespace {
 
 // ---- the best token ---------------------------------------------------------------------------
 
-// The highest logit; NaN when one of them is no number a token may have.
-float highest_of(const float* logits, size_t n) {
-  vec16 most[4];
-  for (vec16& m : most) m = all(minus_infinity);
-  mask16 fine = first_lanes(lane_count);
-  const auto look = [&](vec16 x, size_t k) {
-    most[k] = max(x, most[k]);
-    fine = fine & (x < all(-minus_infinity));  // false for NaN
-  };
-  size_t i = 0;
-  for (; i + 64 <= n; i += 64)
-    for (size_t k = 0; k < 4; ++k) look(load(logits + i + 16 * k), k);
-  for (; i < n; i += lane_count)
-    look(select(first_lanes(n - i), load_first(logits + i, n - i), all(minus_infinity)), 0);
-  if (bits_of(fine) != 0xFFFF) return std::numeric_limits<float>::quiet_NaN();
-  return largest(max(max(most[0], most[1]), max(most[2], most[3])));
-}
-
 uint32_t first_with(const token_row& row, float logit) {
   for (size_t i = 0; i < row.count; i += lane_count) {
     const uint32_t found = bits_of(row.load_at(i) == all(logit));

@@ -29,6 +29,7 @@ void pack_rows(stream&, const pack_rows_args& a);
 void unpack_rows(stream&, const unpack_rows_args& a);
 void dequant(stream&, const dequant_args& a);
 void sample(stream&, const sample_args& a);
+void logprob(stream&, const logprob_args& a);
 void grid_rope(stream&, const grid_rope_args& a);
 void full_attention(stream&, const full_attention_args& a);
 void add(stream&, const add_args& a);

@@ -36,6 +36,7 @@ void register_ref(op_table& table) {
   table.unpack_rows = ref::unpack_rows;
   table.dequant = ref::dequant;
   table.sample = ref::sample;
+  table.logprob = ref::logprob;
   table.grid_rope = ref::grid_rope;
   table.full_attention = ref::full_attention;
   table.add = ref::add;
