@@ -48,6 +48,8 @@ public:
       target.add(item.tokens.empty() ? 1 : static_cast<uint32_t>(item.tokens.size()));
       if (!item.sample) continue;
       item.sampled = now;
+      if (item.sampling.logprobs != 0)
+        item.logprobs.assign(1, {0, std::vector<scored_token>(item.sampling.logprobs - 1)});
       target.set_last_sampled(now);
     }
   }

@@ -17,6 +17,7 @@ inline constexpr uint32_t max_services_per_node = 256;
 inline constexpr uint32_t max_prompt_tokens = 1u << 20;  ///< token ids in one message
 inline constexpr uint32_t max_stop_strings = 16;
 inline constexpr size_t max_stop_bytes = 4096;       ///< of one stop string
+inline constexpr uint32_t max_alternatives = 20;     ///< best tokens told beside an output token
 inline constexpr uint32_t max_bulk_parts = 65536;    ///< descriptors in one sequence hand-over
 inline constexpr size_t max_text_bytes = 64 * 1024;  ///< names, addresses, error details
 

@@ -84,6 +84,15 @@ struct SequenceReady {
   token @2 :Int32;
   finish @3 :FinishReason;   # not none: the token ended it, and there is no sequence
   sequence @4 :Sequence.SequenceState;
+  logprobs @5 :TokenLogprobs;
+}
+
+struct TokenLogprobs {
+  # Natural logarithms of how likely the model found a message's output tokens, and the best tokens
+  # at the place of each, equally many. Lists are empty where sampling.logprobs is 0.
+  chosen @0 :List(Float32);  # of each token; at most 0, -infinity included
+  bestIds @1 :Data;          # a row for each token, best first (int32 LE); -1: none
+  best @2 :List(Float32);    # theirs; -infinity for none
 }
 
 struct Tokens {
@@ -93,6 +102,7 @@ struct Tokens {
   ids @2 :Data;
   finish @3 :FinishReason;
   failure @4 :Common.Failure;
+  logprobs @5 :TokenLogprobs;
 }
 
 struct Credit {

@@ -14,6 +14,7 @@ struct Sampling {
   seed @3 :UInt64;          # the noise is a function of (seed, position) alone
   maxTokens @4 :UInt32;     # of output, over all legs
   ignoreEos @5 :Bool;
+  logprobs @6 :UInt8;       # 0: none; else 1 + the best tokens to tell beside each output token
 }
 
 struct SequenceState {

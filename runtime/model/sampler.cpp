@@ -1,14 +1,19 @@
 #include "runtime/model/sampler.hpp"
 
+#include "kernels/api/logprob.hpp"
 #include "kernels/api/sample.hpp"
 #include "kernels/api/table.hpp"
+#include "proto/types/limits.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 namespace deepinfer::model {
 namespace {
+
+static_assert(limits::max_alternatives <= kernels::most_alternatives);
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
@@ -44,18 +49,22 @@ std::vector<int32_t> allowed_tokens(std::span<const float> logits) {
   return ids;
 }
 
-// -1 as `sample_args` says.
-int32_t sampled(std::span<const float> logits, const kernels::sample_rule& rule) {
-  // Logits lie in host memory; on one thread, since rows of a batch are sampled side by side.
+// Logits lie in host memory; on one thread, since rows of a batch are sampled side by side.
+const kernels::op_table& host_ops() {
   static const kernels::op_table host = [] {
     kernels::op_table table;
     kernels::register_cpu(table);
     return table;
   }();
+  return host;
+}
+
+// -1 as `sample_args` says.
+int32_t sampled(std::span<const float> logits, const kernels::sample_rule& rule) {
   int32_t token = -1;
   const auto width = static_cast<uint32_t>(logits.size());
   kernels::stream alone;
-  host.sample(alone, {&token, logits.data(), &rule, 1, width, width});
+  host_ops().sample(alone, {&token, logits.data(), &rule, 1, width, width});
   return token;
 }
 
@@ -83,6 +92,10 @@ result<void> validate(const sampling_params& params) {
     return failure{error_code::invalid_argument, "temperature must be a number >= 0"};
   if (!(params.top_p > 0 && params.top_p <= 1))
     return failure{error_code::invalid_argument, "top_p must lie in (0, 1]"};
+  if (params.logprobs > 1 + limits::max_alternatives)
+    return failure{error_code::invalid_argument, "at most " +
+                                                     std::to_string(limits::max_alternatives) +
+                                                     " alternatives can be told beside a token"};
   return {};
 }
 
@@ -118,6 +131,24 @@ result<int32_t> choose_token(std::span<const float> logits,
       sampled(logits, rule_of(params, {params.seed, position, noise_purpose::target}));
   if (token < 0) return nothing_to_choose(logits);
   return token;
+}
+
+result<token_logprobs> log_probabilities(std::span<const float> logits,
+                                         int32_t token,
+                                         uint32_t alternatives) {
+  const auto width = static_cast<uint32_t>(logits.size());
+  if (alternatives > limits::max_alternatives || token < 0 || static_cast<uint32_t>(token) >= width)
+    return failure{error_code::invalid_argument, "a token or number of best ones is out of range"};
+  token_logprobs out;
+  int32_t best[limits::max_alternatives];
+  float likely[limits::max_alternatives];
+  kernels::stream alone;
+  host_ops().logprob(
+      alone, {&out.chosen, best, likely, logits.data(), &token, 1, alternatives, width, width});
+  if (std::isnan(out.chosen)) return nothing_to_choose(logits);
+  for (uint32_t i = 0; i < alternatives && best[i] >= 0; ++i)
+    out.best.push_back({best[i], likely[i]});
+  return out;
 }
 
 }  // namespace deepinfer::model

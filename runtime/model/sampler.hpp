@@ -1,6 +1,7 @@
 #pragma once
 
 #include "proto/types/result.hpp"
+#include "proto/types/token_logprobs.hpp"
 #include "runtime/model/step_model.hpp"
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct noise_place {
 /// Uniform in (0, 1), 24 bits, for token (or draw number) `index`.
 [[nodiscard]] double uniform_noise(const noise_place& place, uint32_t index);
 
-/// Checks ranges: temperature finite and >= 0, top_p in (0, 1].
+/// Checks ranges: temperature finite and >= 0, top_p in (0, 1], logprobs within their limit.
 [[nodiscard]] result<void> validate(const sampling_params& params);
 
 /// Highest logit; ties go to the lowest id. `invalid_argument` when there is none to choose: empty,
@@ -40,5 +41,12 @@ struct noise_place {
 [[nodiscard]] result<int32_t> choose_token(std::span<const float> logits,
                                            const sampling_params& params,
                                            uint64_t position);
+
+/// How likely `token` and the `alternatives` best tokens (fewer where fewer are allowed) are by the
+/// logits alone: temperature and filters take no part. Fails as `choose_greedy` does, and for a
+/// token or a number out of range.
+[[nodiscard]] result<token_logprobs> log_probabilities(std::span<const float> logits,
+                                                       int32_t token,
+                                                       uint32_t alternatives);
 
 }  // namespace deepinfer::model

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "proto/types/result.hpp"
+#include "proto/types/token_logprobs.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,9 @@ struct sampling_params {
   float top_p = 1;
   uint32_t top_k = 0;  ///< 0: off
   uint64_t seed = 0;
+  /// Log probabilities of what is chosen: 0: none; else 1 and the number of best tokens to tell
+  /// beside each, at most 1 + limits::max_alternatives. Changes no token.
+  uint32_t logprobs = 0;
 };
 
 struct model_info {
@@ -83,6 +87,8 @@ struct step_item {
   /// Out: drafts that turned out to be what sampling chooses, in order, before `sampled`.
   std::vector<int32_t> accepted;
   int32_t sampled = -1;  ///< out, when `sample`
+  /// Out, when `sampling.logprobs`: of each of `accepted`, then of `sampled`.
+  std::vector<token_logprobs> logprobs;
   bool failed = false;  ///< out: the item could not be computed (context limit, numbers not finite)
 };
 

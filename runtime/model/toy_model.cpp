@@ -44,6 +44,29 @@ int32_t token_after(const toy_options& options,
   return other < options.stop_token ? other : other + 1;
 }
 
+// All tokens stand in a ring that begins anywhere; each is less likely than the one before it.
+token_logprobs logprobs_after(const toy_options& options,
+                              const chain_hash& h,
+                              int32_t token,
+                              uint32_t alternatives) {
+  const uint64_t draw = mix(h.lo ^ std::rotl(h.hi, 23));
+  const auto first = static_cast<uint32_t>((draw >> 32) % options.vocabulary);
+  const float step = -static_cast<float>(1 + (draw & 0xFF)) / 256;
+  const auto likely = [step](uint32_t rank) { return step * static_cast<float>(1 + rank); };
+  token_logprobs out;
+  out.chosen =
+      likely((static_cast<uint32_t>(token) + options.vocabulary - first) % options.vocabulary);
+  for (uint32_t rank = 0; rank < std::min(alternatives, options.vocabulary); ++rank)
+    out.best.push_back({static_cast<int32_t>((first + rank) % options.vocabulary), likely(rank)});
+  return out;
+}
+
+chain_hash hash_of(const toy_options& options, std::span<const int32_t> prefix) {
+  chain_hash h = start_hash(options);
+  for (const int32_t token : prefix) h = extended(h, static_cast<uint32_t>(token));
+  return h;
+}
+
 template <class T>
 void append(std::vector<std::byte>& out, const T& value) {
   const auto* raw = reinterpret_cast<const std::byte*>(&value);
@@ -142,6 +165,7 @@ public:
   void step(std::span<step_item> items) override {
     for (step_item& item : items) {
       item.sampled = -1;
+      item.logprobs.clear();
       item.failed = !compute(item);
     }
   }
@@ -163,6 +187,9 @@ private:
     for (const int32_t token : tokens) target.push(token);
     if (item.sample) {
       item.sampled = token_after(options_, target.hash(), item.sampling);
+      if (item.sampling.logprobs != 0)
+        item.logprobs.push_back(
+            logprobs_after(options_, target.hash(), item.sampled, item.sampling.logprobs - 1));
       target.set_last_sampled(item.sampled);
     }
     return true;
@@ -225,9 +252,14 @@ result<std::unique_ptr<step_model>> make_toy_model(const toy_options& options) {
 int32_t toy_next_token(const toy_options& options,
                        std::span<const int32_t> prefix,
                        const sampling_params& params) {
-  chain_hash h = start_hash(options);
-  for (const int32_t token : prefix) h = extended(h, static_cast<uint32_t>(token));
-  return token_after(options, h, params);
+  return token_after(options, hash_of(options, prefix), params);
+}
+
+token_logprobs toy_logprobs(const toy_options& options,
+                            std::span<const int32_t> prefix,
+                            int32_t token,
+                            uint32_t alternatives) {
+  return logprobs_after(options, hash_of(options, prefix), token, alternatives);
 }
 
 }  // namespace deepinfer::model

@@ -42,4 +42,11 @@ inline constexpr uint32_t toy_ring_tokens = 16;
                                      std::span<const int32_t> prefix,
                                      const sampling_params& params = {});
 
+/// The oracle of log probabilities: those of `token` behind `prefix`. They belong to the prefix, as
+/// a distribution does: no seed takes part.
+[[nodiscard]] token_logprobs toy_logprobs(const toy_options& options,
+                                          std::span<const int32_t> prefix,
+                                          int32_t token,
+                                          uint32_t alternatives);
+
 }  // namespace deepinfer::model

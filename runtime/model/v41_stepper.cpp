@@ -61,6 +61,7 @@ void v41_stepper::open(std::span<step_item> items) {
   for (step_item& item : items) {
     item.sampled = -1;
     item.accepted.clear();
+    item.logprobs.clear();
     item.failed = !acceptable(item);
     if (item.failed) continue;
     share s{&item, static_cast<v41_sequence*>(item.target), {}, item.tokens};
@@ -193,6 +194,8 @@ void v41_stepper::choose(const wanted_row& row, std::span<const float> logits) {
   const auto token = choose_token(logits, item.sampling, position);
   item.failed = !token;
   if (!token) return;
+  if (item.sampling.logprobs != 0)
+    item.logprobs.push_back(*log_probabilities(logits, *token, item.sampling.logprobs - 1));
   if (row.ordinal + 1 < verified && decoded[row.ordinal + 1] == *token) {
     item.accepted.push_back(*token);
     return;

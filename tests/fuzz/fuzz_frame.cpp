@@ -2,6 +2,7 @@
 // inputs are opened as they are; even ones are sealed first, so that the search is not stopped by
 // the checksum and reaches the message decoder behind it.
 #include "proto/codec/frame.hpp"
+#include "proto/codec/logprobs.hpp"
 #include "proto/codec/msg.hpp"
 #include "proto/codec/registry.hpp"
 #include "proto/types/check.hpp"
@@ -19,6 +20,35 @@ namespace {
 
 constexpr size_t described_bytes = 403;  // `describe` cuts there and adds "..."
 
+// What is believed of log probabilities has the shape asked for, and survives another journey.
+void check_logprobs(TokenLogprobs::Reader in, size_t tokens) {
+  for (const uint32_t asked : {0u, 1u, 3u, 1 + limits::max_alternatives}) {
+    const auto rows = read_logprobs(in, {tokens, asked});
+    if (!rows) {
+      DEEPINFER_CHECK(rows.error().code == error_code::corrupt);
+      continue;
+    }
+    DEEPINFER_CHECK(rows->size() == (asked == 0 ? 0 : tokens));
+    for (const token_logprobs& row : *rows) {
+      DEEPINFER_CHECK(row.chosen <= 0 && row.best.size() < asked);
+      for (const scored_token& one : row.best) DEEPINFER_CHECK(one.id >= 0 && one.logprob <= 0);
+    }
+    if (asked == 0) continue;
+    draft<TokenLogprobs> again;
+    write_logprobs(*again, *rows, asked);
+    DEEPINFER_CHECK(*read_logprobs(*again, {tokens, asked}) == *rows);
+  }
+}
+
+void look_inside(Tokens::Reader in) {
+  check_logprobs(in.getLogprobs(), in.getIds().size() / 4);
+}
+void look_inside(SequenceReady::Reader in) {
+  check_logprobs(in.getLogprobs(), 1);
+}
+template <class Reader>
+void look_inside(const Reader&) {}
+
 template <class T>
 void open_message(std::span<const std::byte> body) {
   const auto opened = msg<T>::open(body);
@@ -28,6 +58,7 @@ void open_message(std::span<const std::byte> body) {
     return;
   }
   DEEPINFER_CHECK(std::ranges::equal(opened->bytes(), body));
+  look_inside(opened->get());
   // Prints every field: what was opened must be readable without an exception, any number of times.
   const std::string first = to_string(*opened);
   DEEPINFER_CHECK(first.size() <= described_bytes);
@@ -109,10 +140,18 @@ std::vector<fuzz::bytes> fuzz::seeds() {
   draft<LocalTopology> topology;
   draft<Ping> ping;
   ping->setNumber(7);
+  const token_logprobs row{-0.5f, {{7, -0.5f}, {2, -1.5f}}};
+  draft<Tokens> outputs;
+  outputs->setIds(kj::arrayPtr(tokens, 8));
+  write_logprobs(outputs->initLogprobs(), std::vector{row, row}, 3);
+  draft<SequenceReady> ready;
+  write_logprobs(ready->initLogprobs(), {&row, 1}, 3);
   std::vector<bytes> all;
   all.push_back(seed(true, ping));
   all.push_back(seed(false, submit));
   all.push_back(seed(false, gossip));
   all.push_back(seed(false, topology));
+  all.push_back(seed(false, outputs));
+  all.push_back(seed(false, ready));
   return all;
 }

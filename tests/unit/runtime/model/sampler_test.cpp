@@ -87,6 +87,26 @@ TEST_SUITE("runtime/model/sampler") {
     CHECK_FALSE(choose_token(logits, params, 0));
   }
 
+  TEST_CASE("log probabilities are told of the model's own distribution, forbidden tokens too") {
+    const std::vector<float> logits{std::log(0.5f), -inf, std::log(0.2f), std::log(0.3f)};
+    const auto told = log_probabilities(logits, 2, 3);
+    REQUIRE(told);
+    CHECK(told->chosen == doctest::Approx(std::log(0.2)).epsilon(1e-6));
+    REQUIRE(told->best.size() == 3);
+    CHECK(told->best[0].id == 0);
+    CHECK(told->best[1].id == 3);
+    CHECK(told->best[2] == scored_token{2, told->chosen});
+    CHECK(told->best[1].logprob == doctest::Approx(std::log(0.3)).epsilon(1e-6));
+    CHECK(log_probabilities(logits, 1, 0)->chosen == -inf);
+    CHECK(log_probabilities(logits, 0, 20)->best.size() == 3);  // no more are allowed
+    CHECK_FALSE(log_probabilities(logits, 0, 21));
+    CHECK_FALSE(log_probabilities(logits, 4, 0));
+    CHECK_FALSE(log_probabilities(logits, -1, 0));
+    CHECK_FALSE(log_probabilities(std::vector<float>{1, NAN}, 0, 1));
+    CHECK_FALSE(log_probabilities(std::vector<float>{-inf, -inf}, 0, 1));
+    CHECK_FALSE(log_probabilities(std::vector<float>{}, 0, 1));
+  }
+
   TEST_CASE("top-k keeps the best k, equal logits by lower id") {
     auto params = hot(1, 0);
     params.top_k = 3;

@@ -186,4 +186,32 @@ TEST_SUITE("runtime/model/toy_model") {
     CHECK_FALSE(make_toy_model({.context_limit = 0}));
     CHECK_FALSE(make_toy_model({.block_bytes = 15}));
   }
+
+  TEST_CASE("log probabilities follow the oracle, belong to the prefix and are distinct") {
+    const toy_options options;
+    const auto model = *make_toy_model(options);
+    test::rng random{11};
+    std::vector<int32_t> prefix = random_tokens(random, 40, options.vocabulary);
+    const auto target = model->make_sequence();
+    for (uint32_t i = 0; i < 30; ++i) {
+      const sampling_params params{.temperature = 1, .seed = i, .logprobs = i % 22};
+      step_item item = test::sampling(
+          *target, i == 0 ? std::span<const int32_t>(prefix) : std::span<const int32_t>{}, params);
+      model->step({&item, 1});
+      REQUIRE_FALSE(item.failed);
+      REQUIRE(item.logprobs.size() == (params.logprobs == 0 ? 0 : 1));
+      if (params.logprobs != 0) {
+        const token_logprobs& row = item.logprobs[0];
+        CHECK(row == toy_logprobs(options, prefix, item.sampled, params.logprobs - 1));
+        CHECK(row.best.size() == params.logprobs - 1);
+        for (size_t k = 0; k < row.best.size(); ++k) {
+          CHECK((k == 0 || row.best[k].logprob < row.best[k - 1].logprob));
+          if (row.best[k].id == item.sampled) CHECK(row.best[k].logprob == row.chosen);
+        }
+      }
+      prefix.push_back(item.sampled);
+    }
+    CHECK(toy_logprobs(options, prefix, 5, 2) !=
+          toy_logprobs(options, std::span(prefix).first(9), 5, 2));
+  }
 }
