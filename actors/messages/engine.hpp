@@ -61,6 +61,7 @@ struct step_result_row {
   schedule::slot_id slot{};
   int32_t token = -1;  ///< sampled, or -1
   bool failed = false;
+  std::vector<token_logprobs> logprobs;  ///< of `token`, when asked for
   std::vector<model::state_part> parts;
 };
 

@@ -1,5 +1,7 @@
 #include "actors/serve/batch.hpp"
 
+#include "proto/types/check.hpp"
+
 #include <string>
 #include <vector>
 
@@ -27,8 +29,13 @@ step_done compute(model::step_model& model, const step_job& job) {
   step_done done{job.number, {}};
   done.rows.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    step_result_row result{
-        job.rows[i].slot, items[i].sample ? items[i].sampled : -1, items[i].failed, {}};
+    const bool told = items[i].sample && !items[i].failed && items[i].sampling.logprobs != 0;
+    DEEPINFER_CHECK(!told || items[i].logprobs.size() == 1);  // the model's contract; no drafts
+    step_result_row result{job.rows[i].slot,
+                           items[i].sample ? items[i].sampled : -1,
+                           items[i].failed,
+                           std::move(items[i].logprobs),
+                           {}};
     // Here, not in the engine: reading out a long sequence takes as long as a step.
     if (job.rows[i].export_state && !items[i].failed)
       result.parts = model.export_state(*items[i].target);

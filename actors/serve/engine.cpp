@@ -71,6 +71,7 @@ void set_gauges(engine_state& state) {
   state.card.set("queued_tokens", static_cast<int64_t>(load.queued_tokens));
   state.card.set("free_tokens", static_cast<int64_t>(load.free_tokens));
   state.card.set("state_tokens", static_cast<int64_t>(state.setup.config.planner.state_tokens));
+  state.card.set("receivers", static_cast<int64_t>(state.watched.size()));
   state.card.set("transfers", static_cast<int64_t>(state.transfers.size()));
   state.card.set("staged", static_cast<int64_t>(state.staging->leases().live()));
   state.card.set("staged_bytes", static_cast<int64_t>(state.staging->leases().used_bytes()));

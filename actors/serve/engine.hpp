@@ -79,6 +79,7 @@ struct engine_sequence {
   uint32_t max_tokens = 0;  ///< of output, over all legs
   bool ignore_eos = false;
   model::sampling_params sampling;
+  std::vector<token_logprobs> logprobs;  ///< of the last of `tokens`, when asked for
   std::chrono::nanoseconds deadline{};
   bool ended = false;                            ///< told to the sink, or nobody wants to know
   std::vector<model::state_part> waiting_parts;  ///< computed, but the staging area was full
@@ -113,6 +114,9 @@ struct engine_state {
   std::unordered_map<uint64_t, engine_transfer> transfers;
   uint64_t next_transfer = 1;
   std::unique_ptr<staging_area> staging;
+  /// Receivers and how many sequences and leases they are watched for: choices of one request have
+  /// the same receiver, and CAF forgets all monitors of an actor at once.
+  std::map<caf::actor_addr, uint32_t> watched;
   batch_actor batches[2];
   std::vector<load_sink_actor> subscribers;
   actor_ref self_ref;

@@ -3,6 +3,7 @@
 #include "actors/messages/errors.hpp"
 #include "actors/serve/batch.hpp"
 #include "actors/serve/sequence_wire.hpp"
+#include "proto/codec/logprobs.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -49,7 +50,7 @@ result<void> engine_core::admit(engine_sequence sequence,
   const auto added = state.planner.add(what);
   if (!added) return added.error();
   slot = *added;
-  self_->monitor(sequence.sink);
+  watch(sequence.sink);
   state.by_request[sequence.request] = slot;
   state.sequences.emplace(slot, std::move(sequence));
   report_soon();
@@ -75,7 +76,9 @@ result<wire::msg<wire::Accepted>> engine_core::prefill(wire::PrefillSubmit::Read
   s.prompt_tokens = msg.getPromptTokens();
   s.max_tokens = msg.getSampling().getMaxTokens();
   s.ignore_eos = msg.getSampling().getIgnoreEos();
-  s.sampling = read_sampling(msg.getSampling());
+  const auto sampling = read_sampling(msg.getSampling());
+  if (!sampling) return sampling.error();
+  s.sampling = *sampling;
   s.deadline = now() + std::chrono::milliseconds(msg.getDeadlineMs());
   if (s.prompt_tokens == 0 || s.prompt_tokens > s.tokens.size() || s.outputs() >= s.max_tokens)
     return failure{error_code::invalid_argument, "the token counts of a prompt do not add up"};
@@ -155,7 +158,7 @@ void engine_core::lease_ended(uint64_t id) {
   auto& staged = self_->state.staged;
   for (auto it = staged.begin(); it != staged.end(); ++it) {
     if (it->second.lease != id) continue;
-    self_->demonitor(it->second.sink.address());
+    unwatch(it->second.sink);
     staged.erase(it);
     return;
   }
@@ -290,6 +293,7 @@ void engine_core::sampled(slot_id slot, const step_result_row& row) {
   engine_state& state = self_->state;
   engine_sequence& s = state.sequences.at(slot);
   s.tokens.push_back(row.token);
+  s.logprobs = row.logprobs;
   state.card.count("tokens");
   const wire::FinishReason reason = finish_of(s, row.token);
   if (state.setup.role == engine_role::decode) {
@@ -321,8 +325,13 @@ bool engine_core::stage(slot_id slot) {
   if (!staged && staged.error().code == error_code::no_capacity) return false;
   s.waiting_parts.clear();
   if (staged) {
-    self_->monitor(s.sink);  // beyond the end of the sequence, until somebody has fetched it
-    state.staged.insert_or_assign(s.request, staged_for{s.leg, staged->lease, s.sink});
+    watch(s.sink);  // beyond the end of the sequence, until somebody has fetched it
+    const auto [entry, fresh] =
+        state.staged.try_emplace(s.request, staged_for{s.leg, staged->lease, s.sink});
+    if (!fresh) {  // an older leg's, which is left to its lease
+      unwatch(entry->second.sink);
+      entry->second = {s.leg, staged->lease, s.sink};
+    }
     send_ready(slot, wire::FinishReason::NONE, &*staged);
     finish(slot);
   } else {
@@ -349,6 +358,8 @@ void engine_core::send_ready(slot_id slot,
   out->setTokenIndex(s.outputs() - 1);
   out->setToken(s.tokens.back());
   out->setFinish(finish);
+  if (!s.logprobs.empty())
+    wire::write_logprobs(out->initLogprobs(), s.logprobs, s.sampling.logprobs);
   if (staged != nullptr)
     write_sequence(out->initSequence(), s, state.setup.model->info(), *staged, state.self_ref,
                    state.setup.config.lease_ttl);
@@ -364,6 +375,8 @@ void engine_core::send_tokens(const engine_sequence& s,
   write_key(out->initKey(), s.request, s.leg);
   out->setFirstIndex(s.outputs() - static_cast<uint32_t>(ids.size()));
   out->setIds(token_bytes(ids));
+  if (!ids.empty() && !s.logprobs.empty())
+    wire::write_logprobs(out->initLogprobs(), s.logprobs, s.sampling.logprobs);
   out->setFinish(finish);
   if (finish == wire::FinishReason::FAILED) {
     out->initFailure().setCode(static_cast<uint16_t>(why.code));
@@ -385,12 +398,23 @@ void engine_core::finish(slot_id slot) {
   engine_sequence& s = state.sequences.at(slot);
   if (s.ended) return;
   s.ended = true;
-  self_->demonitor(s.sink.address());
+  unwatch(s.sink);
   if (const auto found = state.by_request.find(s.request);
       found != state.by_request.end() && found->second == slot)
     state.by_request.erase(found);
   state.planner.finish(slot);
   report_soon();
+}
+
+void engine_core::watch(const leg_sink_actor& sink) {
+  if (++self_->state.watched[sink.address()] == 1) self_->monitor(sink);
+}
+
+void engine_core::unwatch(const leg_sink_actor& sink) {
+  const auto found = self_->state.watched.find(sink.address());
+  if (found == self_->state.watched.end() || --found->second != 0) return;
+  self_->demonitor(found->first);
+  self_->state.watched.erase(found);
 }
 
 void engine_core::drop(slot_id slot) {

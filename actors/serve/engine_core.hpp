@@ -58,6 +58,8 @@ private:
                    const failure& why);
   void fail(schedule::slot_id slot, const failure& why);
   void finish(schedule::slot_id slot);
+  void watch(const leg_sink_actor& sink);
+  void unwatch(const leg_sink_actor& sink);
   void report_soon();
   void answer_drain();
   void lease_ended(uint64_t id);

@@ -2,6 +2,7 @@
 
 #include "proto/types/limits.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/model/sampler.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -72,8 +73,19 @@ void write_key(wire::RequestKey::Builder out, const request_id& id, leg_epoch le
   out.setLeg(static_cast<uint32_t>(leg));
 }
 
-model::sampling_params read_sampling(wire::Sampling::Reader in) {
-  return {in.getTemperature(), in.getTopP(), in.getTopK(), in.getSeed()};
+result<model::sampling_params> read_sampling(wire::Sampling::Reader in) {
+  const model::sampling_params params{in.getTemperature(), in.getTopP(), in.getTopK(), in.getSeed(),
+                                      in.getLogprobs()};
+  if (const auto valid = model::validate(params); !valid) return valid.error();
+  return params;
+}
+
+void write_sampling(wire::Sampling::Builder out, const model::sampling_params& params) {
+  out.setTemperature(params.temperature);
+  out.setTopP(params.top_p);
+  out.setTopK(params.top_k);
+  out.setSeed(params.seed);
+  out.setLogprobs(static_cast<uint8_t>(params.logprobs));
 }
 
 result<std::vector<int32_t>> read_tokens(capnp::Data::Reader in, uint32_t vocabulary) {
@@ -106,10 +118,7 @@ void write_sequence(wire::SequenceState::Builder out,
   out.setPromptTokens(from.prompt_tokens);
   out.setComputedTokens(static_cast<uint32_t>(from.tokens.size()) - 1);
   auto sampling = out.initSampling();
-  sampling.setTemperature(from.sampling.temperature);
-  sampling.setTopP(from.sampling.top_p);
-  sampling.setTopK(from.sampling.top_k);
-  sampling.setSeed(from.sampling.seed);
+  write_sampling(sampling, from.sampling);
   sampling.setMaxTokens(from.max_tokens);
   sampling.setIgnoreEos(from.ignore_eos);
   auto parts = out.initParts(static_cast<uint32_t>(staged.parts.size()));
@@ -147,7 +156,9 @@ result<engine_sequence> read_sequence(wire::SequenceState::Reader in,
   s.prompt_tokens = in.getPromptTokens();
   s.max_tokens = in.getSampling().getMaxTokens();
   s.ignore_eos = in.getSampling().getIgnoreEos();
-  s.sampling = read_sampling(in.getSampling());
+  const auto sampling = read_sampling(in.getSampling());
+  if (!sampling) return sampling.error();
+  s.sampling = *sampling;
   const bool adds_up = s.prompt_tokens > 0 && s.prompt_tokens < s.tokens.size() &&
                        in.getComputedTokens() + size_t{1} == s.tokens.size() &&
                        s.outputs() < s.max_tokens && s.tokens.size() <= model.context_limit;

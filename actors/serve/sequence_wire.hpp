@@ -17,7 +17,9 @@ namespace deepinfer {
 [[nodiscard]] leg_epoch read_leg(wire::RequestKey::Reader key);
 void write_key(wire::RequestKey::Builder out, const request_id& id, leg_epoch leg);
 
-[[nodiscard]] model::sampling_params read_sampling(wire::Sampling::Reader in);
+/// `invalid_argument` for settings out of range.
+[[nodiscard]] result<model::sampling_params> read_sampling(wire::Sampling::Reader in);
+void write_sampling(wire::Sampling::Builder out, const model::sampling_params& params);
 
 /// `invalid_argument` unless a whole number of ids, none beyond the vocabulary, at most
 /// `limits::max_prompt_tokens`.
