@@ -1,7 +1,7 @@
-#include "runtime/recipe/json_value.hpp"
 #include "tests/support/rng.hpp"
 #include "tests/unit/runtime/tokenizer/random_text.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
+#include "tests/unit/runtime/tokenizer/vector_lines.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,37 +12,11 @@ using namespace deepinfer;
 using text::decode_mode;
 using text::special_range;
 
-namespace {
-
-struct vector_line {
-  std::string text;
-  std::vector<int32_t> ids;
-};
-
-std::vector<vector_line> read_vectors(const std::string& file) {
-  std::vector<vector_line> lines;
-  for (const std::string& line : test::read_source_lines(file)) {
-    const auto parsed = recipe::parse_json(line);
-    REQUIRE(parsed);
-    vector_line made;
-    for (const auto& member : *parsed->as<recipe::json_object>()) {
-      if (member.key == "text") made.text = *member.value.as<std::string>();
-      if (member.key == "ids")
-        for (const auto& id : *member.value.as<recipe::json_array>())
-          made.ids.push_back(static_cast<int32_t>(*id.as<int64_t>()));
-    }
-    lines.push_back(std::move(made));
-  }
-  return lines;
-}
-
-}  // namespace
-
 TEST_SUITE("runtime/tokenizer") {
   TEST_CASE("plain text gives the ids of the reference library, and comes back from them") {
-    const auto vectors = read_vectors("tests/golden/tokenizer/vectors.jsonl");
+    const auto vectors = test::read_vectors("tests/golden/tokenizer/vectors.jsonl");
     REQUIRE(vectors.size() > 350);
-    for (const vector_line& line : vectors) {
+    for (const test::vector_line& line : vectors) {
       const auto& text = line.text;
       const auto& ids = line.ids;
       CAPTURE(text);
@@ -54,9 +28,9 @@ TEST_SUITE("runtime/tokenizer") {
   }
 
   TEST_CASE("recorded prompts with control tokens give the recorded ids") {
-    const auto vectors = read_vectors("tests/golden/tokenizer/prompts.jsonl");
+    const auto vectors = test::read_vectors("tests/golden/tokenizer/prompts.jsonl");
     REQUIRE(vectors.size() == 21);
-    for (const vector_line& line : vectors) {
+    for (const test::vector_line& line : vectors) {
       const auto& text = line.text;
       const auto& ids = line.ids;
       CAPTURE(text);
