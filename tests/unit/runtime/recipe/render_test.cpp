@@ -1,7 +1,9 @@
 #include "runtime/recipe/render.hpp"
 
+#include "runtime/net/proof.hpp"
 #include "runtime/recipe/client_request.hpp"
 #include "runtime/recipe/control_tokens.hpp"
+#include "runtime/recipe/prompt_text.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
 
@@ -34,7 +36,7 @@ std::vector<std::string> special_texts(const rendered_prompt& prompt) {
 TEST_SUITE("runtime/recipe") {
   TEST_CASE("requests give the known prompts, byte for byte") {
     const auto lines = test::read_source_lines("tests/golden/recipe/prompts.jsonl");
-    REQUIRE(lines.size() == 53);
+    REQUIRE(lines.size() == 61);
     for (const std::string& line : lines) {
       const json_value golden = test::read_json(line);
       CAPTURE(test::string_member(golden, "name"));
@@ -47,6 +49,61 @@ TEST_SUITE("runtime/recipe") {
       // Every range spells a token, and without client text that spells one they are all there.
       CHECK(prompt.specials == test::tiny_tokenizer()->find_specials(prompt.text));
     }
+  }
+
+  TEST_CASE("the tool prompt has the published digest") {
+    const std::string prompt = std::string(prompt_text::before_schemas) + "{\"name\": \"x\"}" +
+                               std::string(prompt_text::after_schemas);
+    std::string hex;
+    for (const std::byte b : net::plain_digest(prompt))
+      for (const unsigned half :
+           {std::to_integer<unsigned>(b) >> 4, std::to_integer<unsigned>(b) & 15})
+        hex += "0123456789abcdef"[half];
+    CHECK(hex == "62c63eec377da1b335d112f6f696e10e49a3fb5114beccc510f15dafeee58ed9");
+  }
+
+  TEST_CASE("every effort from 1 to 100 is written as it is") {
+    for (int effort = 1; effort <= 100; ++effort) {
+      const std::string number = std::to_string(effort);
+      CHECK(render(talk_of(test::user_body("q", ",\"reasoning_effort\":" + number))).text ==
+            "<｜begin▁of▁sentence｜><｜System｜>Reasoning Effort: " + number +
+                " (range 1-100, the higher the value, the more thorough the reasoning)\n\n"
+                "<｜User｜>q<｜Assistant｜><think>");
+    }
+    for (const char* no : {"-1", "0", "101", "true", "1.5", "\"33\"", "[]"})
+      CHECK_FALSE(parse_request(api_protocol::chat,
+                                test::user_body("q", std::string(",\"reasoning_effort\":") + no)));
+  }
+
+  TEST_CASE("schemas are one a line, with names of namespaces as they are") {
+    conversation talk;
+    tool_definition current{"weather::current", "Weather tools\nCurrent weather",
+                            R"({"type": "object"})", false};
+    tool_definition forecast{"weather::forecast", "Weather tools\n", "{}", false};
+    talk.tools = {current, forecast};
+    CHECK(render(talk).text.find(
+              "\n\n{\"name\": \"weather::current\", \"description\": \"Weather tools\\nCurrent "
+              "weather\", \"parameters\": {\"type\": \"object\"}}\n{\"name\": "
+              "\"weather::forecast\", \"description\": \"Weather tools\\n\", \"parameters\": "
+              "{}}\n\nYou MUST") != std::string::npos);
+  }
+
+  TEST_CASE("images follow their results when these are sorted, and their users when merged") {
+    conversation talk;
+    talk.thinking = false;
+    talk.messages = {{role::user, "<｜image｜>", {{"u1"}}, {}, {}, {}},
+                     {role::user, "<｜image｜>", {{"u2"}}, {}, {}, {}},
+                     {role::assistant, "", {}, {}, {{"c1", "f", "{}"}, {"c2", "f", "{}"}}, {}},
+                     {role::tool, "second <｜image｜>", {{"r2"}}, {}, {}, "c2"},
+                     {role::tool, "first <｜image｜>", {{"r1"}}, {}, {}, "c1"}};
+    const rendered_prompt prompt = render(talk);
+    CHECK(prompt.text.find("<｜User｜><｜image｜>\n\n<｜image｜><｜Assistant｜>") !=
+          std::string::npos);
+    CHECK(prompt.text.find("<tool_result>first <｜image｜></tool_result>\n\n"
+                           "<tool_result>second <｜image｜></tool_result>") != std::string::npos);
+    std::vector<std::string> urls;
+    for (const image_source& image : prompt.images) urls.push_back(image.url);
+    CHECK(urls == std::vector<std::string>{"u1", "u2", "r1", "r2"});
   }
 
   TEST_CASE("client text that spells control tokens stays plain, wherever it stands") {
