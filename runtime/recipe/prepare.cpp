@@ -40,8 +40,13 @@ void replace_images(conversation& talk) {
   constexpr std::string_view instead = "[Unsupported Image]";
   for (message& one : talk.messages) {
     if (one.images.empty()) continue;
-    for (size_t at = 0; (at = one.content.find(image_placeholder, at)) != std::string::npos;)
-      one.content.replace(at, image_placeholder.size(), instead);
+    std::string replaced;
+    size_t done = 0;
+    for (size_t at = 0; (at = one.content.find(image_placeholder, done)) != std::string::npos;) {
+      replaced.append(one.content, done, at - done).append(instead);
+      done = at + image_placeholder.size();
+    }
+    one.content = replaced.append(one.content, done);
     one.images.clear();
   }
 }

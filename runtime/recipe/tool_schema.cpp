@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 
 namespace deepinfer::recipe {
 namespace {
@@ -88,9 +90,28 @@ bool is_count(const json_value& value) {
   return value.as<uint64_t>() != nullptr;
 }
 
+/// The way from the top of the schema to a place in it. Written out for a complaint only: a path
+/// may be as long as the schema, and each of its members would copy it.
+struct place {
+  const place* above = nullptr;
+  std::string_view key = {};
+  size_t index = 0;  // where there is no key
+
+  [[nodiscard]] std::string written() const {
+    if (above == nullptr) return {};
+    std::string text = above->written();
+    constexpr size_t most = 200;
+    if (text.size() > most) return text;
+    text += '/';
+    if (key.data() == nullptr) return text + std::to_string(index);
+    text += key.size() > most ? "..." : key;
+    return text.size() > most ? text + "/..." : text;
+  }
+};
+
 class schema_checker {
 public:
-  void check(const json_value& schema, const std::string& path) {
+  void check(const json_value& schema, const place& path) {
     if (complaint_ || schema.as<bool>() != nullptr) return;
     const auto* members = schema.as<json_object>();
     if (members == nullptr) return complain(path, "must be a schema (an object or a boolean)");
@@ -98,22 +119,22 @@ public:
       const auto known =
           std::find_if(keywords.begin(), keywords.end(),
                        [&member](const keyword& word) { return word.name == member.key; });
-      if (known != keywords.end()) check_keyword(*known, member.value, path + "/" + member.key);
+      if (known != keywords.end()) check_keyword(*known, member.value, {&path, member.key});
     }
   }
 
   std::optional<std::string> take() { return std::move(complaint_); }
 
 private:
-  void complain(const std::string& path, std::string_view why) {
-    if (!complaint_) complaint_ = "at '" + path + "' " + std::string(why);
+  void complain(const place& path, std::string_view why) {
+    if (!complaint_) complaint_ = "at '" + path.written() + "' " + std::string(why);
   }
 
-  void check_all(const json_array& schemas, const std::string& path) {
-    for (size_t i = 0; i < schemas.size(); ++i) check(schemas[i], path + "/" + std::to_string(i));
+  void check_all(const json_array& schemas, const place& path) {
+    for (size_t i = 0; i < schemas.size(); ++i) check(schemas[i], {&path, {}, i});
   }
 
-  void check_keyword(const keyword& word, const json_value& value, const std::string& path) {
+  void check_keyword(const keyword& word, const json_value& value, const place& path) {
     const auto* items = value.as<json_array>();
     switch (word.expects) {
       case kind::schema:
@@ -126,7 +147,7 @@ private:
         return check_all(*items, path);
       case kind::schema_map:
         if (const auto* members = value.as<json_object>()) {
-          for (const json_member& member : *members) check(member.value, path + "/" + member.key);
+          for (const json_member& member : *members) check(member.value, {&path, member.key});
           return;
         }
         return complain(path, "must be an object of schemas");
@@ -135,7 +156,7 @@ private:
     }
   }
 
-  void check_leaf(const keyword& word, const json_value& value, const std::string& path) {
+  void check_leaf(const keyword& word, const json_value& value, const place& path) {
     const auto* items = value.as<json_array>();
     const auto all = [items](auto&& predicate) {
       return items != nullptr && std::all_of(items->begin(), items->end(), predicate);
