@@ -2,7 +2,10 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 #include <unordered_map>
 
 namespace deepinfer::recipe {
@@ -57,44 +60,53 @@ void append_object(std::string& out, const json_object& members) {
   out += '}';
 }
 
+bool needs_escape(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
+}
+
+/// Bytes in front of the first that needs an escape. Eight at a time: most of what a server writes
+/// is names and text that need none.
+size_t plain_bytes(std::string_view text) {
+  constexpr uint64_t ones = 0x0101010101010101u;
+  constexpr uint64_t high = 0x8080808080808080u;
+  const auto has_below = [](uint64_t eight, uint64_t least) {
+    return (eight - ones * least) & ~eight & high;
+  };
+  size_t i = 0;
+  for (; i + sizeof(uint64_t) <= text.size(); i += sizeof(uint64_t)) {
+    uint64_t eight = 0;
+    std::memcpy(&eight, text.data() + i, sizeof eight);
+    if ((has_below(eight, 0x20) | has_below(eight ^ (ones * '"'), 1) |
+         has_below(eight ^ (ones * '\\'), 1)) != 0)
+      break;
+  }
+  while (i < text.size() && !needs_escape(text[i])) ++i;
+  return i;
+}
+
+void append_escape(std::string& out, char c) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  constexpr std::string_view short_forms = "\"\\\b\f\n\r\t";
+  constexpr std::string_view letters = "\"\\bfnrt";
+  out += '\\';
+  if (const size_t at = short_forms.find(c); at != std::string_view::npos) {
+    out += letters[at];
+    return;
+  }
+  out += "u00";
+  out += hex[static_cast<unsigned char>(c) >> 4];
+  out += hex[static_cast<unsigned char>(c) & 15];
+}
+
 }  // namespace
 
 void append_json_escaped(std::string& out, std::string_view text) {
-  static constexpr std::string_view hex = "0123456789abcdef";
-  size_t plain = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c != '"' && c != '\\') continue;
-    out.append(text, plain, i - plain);
-    plain = i + 1;
-    out += '\\';
-    switch (c) {
-      case '"':
-      case '\\':
-        out += static_cast<char>(c);
-        break;
-      case '\b':
-        out += 'b';
-        break;
-      case '\f':
-        out += 'f';
-        break;
-      case '\n':
-        out += 'n';
-        break;
-      case '\r':
-        out += 'r';
-        break;
-      case '\t':
-        out += 't';
-        break;
-      default:
-        out += "u00";
-        out += hex[c >> 4];
-        out += hex[c & 15];
-    }
+  for (size_t i = plain_bytes(text); i < text.size(); i = plain_bytes(text)) {
+    out.append(text, 0, i);
+    append_escape(out, text[i]);
+    text.remove_prefix(i + 1);
   }
-  out.append(text, plain);
+  out += text;
 }
 
 void append_json_string(std::string& out, std::string_view text) {
