@@ -184,12 +184,12 @@ void choose_tool(conversation& talk,
   talk.choice = tool_choice::required;
 }
 
-void check_forced_call(conversation& talk, field_reader& body) {
+void check_forced_call(conversation& talk, field_reader& body, std::string_view without) {
   if (talk.choice != tool_choice::required) return;
   if (talk.tools.empty()) {
     talk.choice = tool_choice::automatic;
   } else if (talk.thinking) {
-    body.fail("tool_choice", "can force a call only with `thinking` disabled");
+    body.fail("tool_choice", "can force a call only with " + std::string(without));
   }
 }
 

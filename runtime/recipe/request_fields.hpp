@@ -71,7 +71,10 @@ void choose_tool(conversation& talk,
                  std::string_view field);
 
 /// A forced call and thinking exclude each other, and with nothing to call nothing is forced.
-void check_forced_call(conversation& talk, field_reader& body);
+/// `without`: how a client of this protocol switches thinking off.
+void check_forced_call(conversation& talk,
+                       field_reader& body,
+                       std::string_view without = "`thinking` disabled");
 
 /// json_object needs the word "json" in some message's text.
 [[nodiscard]] bool mentions_json(const conversation& talk);
