@@ -20,6 +20,7 @@ struct output_constraint {
   kind what = kind::none;
   std::string name;  ///< of the schema, if it has one
   std::string text;
+  std::string field;  ///< of the request, by path, which asks for it
 };
 
 /// What a client asked for besides the conversation, the same for every protocol.

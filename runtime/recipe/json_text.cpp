@@ -11,9 +11,19 @@
 namespace deepinfer::recipe {
 namespace {
 
-/// As Python's `repr`: the shortest digits that read back the same, in positional notation for
-/// exponents -4 to 15, with `.0` when nothing else says that it is a float.
-void append_double(std::string& out, double value) {
+/// How one reader wants a value written.
+struct json_style {
+  std::string_view comma, colon;
+  int least_exponent;   // of a float in positional notation
+  int exponent_digits;  // at least
+};
+
+constexpr json_style spaced{", ", ": ", -4, 2};
+constexpr json_style compact{",", ":", -5, 1};
+
+/// The shortest digits that read back the same, in positional notation for exponents up to 15,
+/// with `.0` when nothing else says that it is a float.
+void append_double(std::string& out, double value, const json_style& style) {
   std::array<char, 32> buffer;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                  std::chars_format::scientific);
@@ -29,10 +39,12 @@ void append_double(std::string& out, double value) {
   std::string digits(text.substr(0, e));
   if (digits.size() > 1) digits.erase(1, 1);
   const int count = static_cast<int>(digits.size());
-  if (exponent < -4 || exponent >= 16) {
+  if (exponent < style.least_exponent || exponent >= 16) {
     if (count > 1) digits.insert(1, 1, '.');
     const int size = std::abs(exponent);
-    out += digits + (exponent < 0 ? "e-" : "e+") + (size < 10 ? "0" : "") + std::to_string(size);
+    out += digits + (exponent < 0 ? "e-" : "e+");
+    if (size < 10 && style.exponent_digits > 1) out += '0';
+    out += std::to_string(size);
   } else if (exponent < 0) {
     out += "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   } else if (count <= exponent + 1) {
@@ -42,7 +54,9 @@ void append_double(std::string& out, double value) {
   }
 }
 
-void append_object(std::string& out, const json_object& members) {
+void append_value(std::string& out, const json_value& value, const json_style& style);
+
+void append_object(std::string& out, const json_object& members, const json_style& style) {
   // The last value of each key, looked up only where keys can repeat.
   std::unordered_map<std::string_view, const json_value*> last;
   for (const json_member& member : members) last[member.key] = &member.value;
@@ -51,13 +65,39 @@ void append_object(std::string& out, const json_object& members) {
   for (const json_member& member : members) {
     const auto found = last.find(member.key);
     if (found == last.end()) continue;  // written at its first position
-    if (!std::exchange(first, false)) out += ", ";
+    if (!std::exchange(first, false)) out += style.comma;
     append_json_string(out, member.key);
-    out += ": ";
-    append_spaced_json(out, *found->second);
+    out += style.colon;
+    append_value(out, *found->second, style);
     last.erase(found);
   }
   out += '}';
+}
+
+void append_value(std::string& out, const json_value& value, const json_style& style) {
+  if (const auto* truth = value.as<bool>()) {
+    out += *truth ? "true" : "false";
+  } else if (const auto* number = value.as<int64_t>()) {
+    out += std::to_string(*number);
+  } else if (const auto* large = value.as<uint64_t>()) {
+    out += std::to_string(*large);
+  } else if (const auto* real = value.as<double>()) {
+    append_double(out, *real, style);
+  } else if (const auto* text = value.as<std::string>()) {
+    append_json_string(out, *text);
+  } else if (const auto* items = value.as<json_array>()) {
+    out += '[';
+    bool first = true;
+    for (const json_value& item : *items) {
+      if (!std::exchange(first, false)) out += style.comma;
+      append_value(out, item, style);
+    }
+    out += ']';
+  } else if (const auto* members = value.as<json_object>()) {
+    append_object(out, *members, style);
+  } else {
+    out += "null";
+  }
 }
 
 bool needs_escape(char c) {
@@ -116,29 +156,11 @@ void append_json_string(std::string& out, std::string_view text) {
 }
 
 void append_spaced_json(std::string& out, const json_value& value) {
-  if (const auto* truth = value.as<bool>()) {
-    out += *truth ? "true" : "false";
-  } else if (const auto* number = value.as<int64_t>()) {
-    out += std::to_string(*number);
-  } else if (const auto* large = value.as<uint64_t>()) {
-    out += std::to_string(*large);
-  } else if (const auto* real = value.as<double>()) {
-    append_double(out, *real);
-  } else if (const auto* text = value.as<std::string>()) {
-    append_json_string(out, *text);
-  } else if (const auto* items = value.as<json_array>()) {
-    out += '[';
-    bool first = true;
-    for (const json_value& item : *items) {
-      if (!std::exchange(first, false)) out += ", ";
-      append_spaced_json(out, item);
-    }
-    out += ']';
-  } else if (const auto* members = value.as<json_object>()) {
-    append_object(out, *members);
-  } else {
-    out += "null";
-  }
+  append_value(out, value, spaced);
+}
+
+void append_compact_json(std::string& out, const json_value& value) {
+  append_value(out, value, compact);
 }
 
 }  // namespace deepinfer::recipe

@@ -58,4 +58,7 @@ void append_json_escaped(std::string& out, std::string_view text);
 /// its first position with its last value, floats as Python's `repr` writes them.
 void append_spaced_json(std::string& out, const json_value& value);
 
+/// The same in the style of responses: no spaces, and small floats as `0.00001` and `1.5e-7`.
+void append_compact_json(std::string& out, const json_value& value);
+
 }  // namespace deepinfer::recipe

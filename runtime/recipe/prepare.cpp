@@ -22,20 +22,24 @@ std::optional<api_error> check_model(const client_request& request, const served
 
 /// What asks for more than words can be refused only here: the deployment knows what it enforces.
 std::optional<api_error> refuse_constraint(const output_constraint& constraint) {
+  const std::string begin = "`" + constraint.field + "` asks for ";
   switch (constraint.what) {
     case output_constraint::kind::none:
       return std::nullopt;
     case output_constraint::kind::json_schema:
-      return bad_request("response_format",
-                         "A `json_schema` format cannot be enforced by this deployment yet; use "
-                         "json_object and describe the schema in a message, or text");
+      return bad_request(constraint.field,
+                         begin +
+                             "a `json_schema`, which cannot be enforced by this deployment "
+                             "yet; leave it out and describe the schema in a message");
     case output_constraint::kind::regex:
       break;
   }
-  return bad_request("response_format",
-                     "A `regex` format cannot be enforced by this deployment yet; use text");
+  return bad_request(constraint.field, begin +
+                                           "a `regex`, which cannot be enforced by this "
+                                           "deployment yet; use text");
 }
 
+/// In time linear in the text, whatever the number of images.
 void replace_images(conversation& talk) {
   constexpr std::string_view instead = "[Unsupported Image]";
   for (message& one : talk.messages) {
@@ -117,6 +121,23 @@ api_result<uint32_t> choose_max_tokens(const prepared_request& prompt,
   return std::max(1u, std::min(usual, left));
 }
 
+api_result<std::vector<int32_t>> encode(client_request& request,
+                                        const prompt_reader& reader,
+                                        const recipe_options& options) {
+  const rendered_prompt prompt = render_request(request, options.rendering);
+  for (const text::special_range& range : prompt.specials) {
+    const auto spelled = std::string_view(prompt.text).substr(range.begin, range.end - range.begin);
+    if (!reader.tokenizer.special_id(spelled))
+      return bad_request(
+          {}, "This model has no token " + std::string(spelled) + ", which the request needs");
+  }
+  auto tokens = reader.encoder == nullptr
+                    ? reader.tokenizer.encode(prompt.text, prompt.specials)
+                    : reader.encoder->encode(reader.scope, prompt.text, prompt.specials);
+  if (!tokens) return to_api_error(tokens.error());
+  return *std::move(tokens);
+}
+
 }  // namespace
 
 rendered_prompt render_request(client_request& request, const render_options& options) {
@@ -141,17 +162,8 @@ api_result<prepared_request> prepare(api_protocol protocol,
   made.sampling = choose_sampling(*request, options);
   made.parsing = choose_parsing(*request, options);
   made.thinking = request->talk.thinking;
-  const rendered_prompt prompt = render_request(*request, options.rendering);
-  for (const text::special_range& range : prompt.specials) {
-    const auto spelled = std::string_view(prompt.text).substr(range.begin, range.end - range.begin);
-    if (!reader.tokenizer.special_id(spelled))
-      return bad_request(
-          {}, "This model has no token " + std::string(spelled) + ", which the request needs");
-  }
-  auto tokens = reader.encoder == nullptr
-                    ? reader.tokenizer.encode(prompt.text, prompt.specials)
-                    : reader.encoder->encode(reader.scope, prompt.text, prompt.specials);
-  if (!tokens) return to_api_error(tokens.error());
+  auto tokens = encode(*request, reader, options);
+  if (!tokens) return tokens.error();
   made.tokens = *std::move(tokens);
   const auto max_tokens = choose_max_tokens(made, request->generation.max_tokens, model, options);
   if (!max_tokens) return max_tokens.error();
@@ -165,6 +177,19 @@ api_result<prepared_request> prepare(api_protocol protocol,
   if (request->raw && request->raw->echo) made.echo = std::move(request->raw->text);
   made.custom_tools = std::move(request->custom_tools);
   return made;
+}
+
+api_result<size_t> count_tokens(api_protocol protocol,
+                                std::string_view body,
+                                const prompt_reader& reader,
+                                const served_model& model,
+                                const recipe_options& options) {
+  auto request = parse_request(protocol, body, options.conversion);
+  if (!request) return request.error();
+  if (auto error = check_model(*request, model)) return *std::move(error);
+  const auto tokens = encode(*request, reader, options);
+  if (!tokens) return tokens.error();
+  return tokens->size();
 }
 
 result<void> check_tokenizer(const text::tokenizer& tokenizer) {

@@ -88,6 +88,15 @@ struct prompt_reader {
                                                    const served_model& model,
                                                    const recipe_options& options = {});
 
+/// How many tokens the prompt of a request body has, as `POST /v1/messages/count_tokens` asks
+/// (`messages::count_body` is the answer). Converted and checked as a request to generate is, but
+/// no context limit applies, nor what only an answer needs.
+[[nodiscard]] api_result<size_t> count_tokens(api_protocol protocol,
+                                              std::string_view body,
+                                              const prompt_reader& reader,
+                                              const served_model& model,
+                                              const recipe_options& options = {});
+
 /// Whether a tokenizer has all tokens that prompts need; ask once, at start.
 [[nodiscard]] result<void> check_tokenizer(const text::tokenizer& tokenizer);
 

@@ -211,6 +211,7 @@ void read_format(field_reader& format,
                  generation_options& options,
                  first_error& error) {
   const std::string type = format.required_string("type");
+  options.constraint.field = format.path({});
   if (type == "json_object") {
     talk.format = response_format::json_object;
     if (!mentions_json(talk))
