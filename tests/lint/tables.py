@@ -44,7 +44,7 @@ FOREIGN = {
     'liburing.h': ['storage/'],
     'rdma/': ['runtime/net/fabric/', 'tests/bench/'],
     'boost/': ['runtime/http/'],
-    'openssl/': ['runtime/net/', 'runtime/base/', 'runtime/http/'],
+    'openssl/': ['runtime/net/', 'runtime/base/', 'runtime/http/', 'storage/block/'],
     'simdjson.h': ['runtime/', 'actors/node/', 'actors/console/', 'tests/'],
     'rapidjson/': ['runtime/', 'actors/node/', 'actors/console/', 'tests/'],
     'toml++/': ['runtime/base/'],
@@ -65,9 +65,9 @@ FOREIGN = {
     'cuda': ['kernels/cuda/'],
     'cublas': ['kernels/cuda/'],
     'nccl.h': ['kernels/cuda/'],
-    'immintrin.h': ['kernels/cpu/'],
+    'immintrin.h': ['kernels/cpu/', 'storage/block/'],
     'arm_neon.h': ['kernels/cpu/'],
-    'cpuid.h': ['kernels/'],
+    'cpuid.h': ['kernels/', 'storage/block/'],
     'doctest/': ['tests/'],
 }
 
