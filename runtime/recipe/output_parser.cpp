@@ -140,10 +140,6 @@ void output_parser::push(std::string_view text, std::vector<output_chunk>& out) 
     here = bit_of(state_);
     done = end;
   }
-  if (state_ == state::finished) {
-    held_ = {};
-    return;
-  }
   const held_back next = undecided();
   release(done, before + text.size() - next.size(), text, out);
   held_ = next;
@@ -158,17 +154,12 @@ void output_parser::release(size_t begin,
                             size_t end,
                             std::string_view text,
                             std::vector<output_chunk>& out) {
-  const size_t newlines = held_.begun.newlines;
   const size_t held = held_.size();
-  if (begin < std::min(end, newlines)) {
-    const size_t count = std::min(end, newlines) - begin;
-    take_default(std::string(count, '\n'), out);
-    begin += count;
-  }
-  if (begin < std::min(end, held)) {
-    const size_t count = std::min(end, held) - begin;
-    take_default(held_.mark->text.substr(begin - newlines, count), out);
-    begin += count;
+  if (begin < held) {  // then all of it is still to do: a mark ends in `text`
+    const size_t newlines = std::min(end, held_.begun.newlines);
+    take_default(std::string(newlines, '\n'), out);
+    take_default(held_.mark->text.substr(0, std::min(end, held) - newlines), out);
+    begin = std::min(end, held);
   }
   if (begin < end) take_default(text.substr(begin - held, end - begin), out);
 }
