@@ -20,7 +20,7 @@ api_result<size_t> count(std::string_view body) {
 
 }  // namespace
 
-TEST_SUITE("runtime/recipe") {
+TEST_SUITE("runtime/recipe/messages") {
   TEST_CASE("counted tokens are those of the prompt that the same request gives") {
     for (const char* more :
          {"", R"(,"system":"s","thinking":{"type":"disabled"})", R"(,"max_tokens":9,"stream":true)",

@@ -12,8 +12,8 @@ using namespace deepinfer;
 using namespace deepinfer::recipe;
 using namespace deepinfer::test::anthropic;
 
-TEST_SUITE("runtime/recipe") {
-  TEST_CASE("Messages: the smallest request has the defaults") {
+TEST_SUITE("runtime/recipe/messages") {
+  TEST_CASE("the smallest request has the defaults") {
     const client_request request = accepted(test::user_body("Hi"));
     CHECK(request.protocol == api_protocol::messages);
     CHECK(request.model == "tiny-v41");
@@ -30,7 +30,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK_FALSE(request.generation.disable_parallel_tool_use);
   }
 
-  TEST_CASE("Messages: every setting is taken over") {
+  TEST_CASE("every setting is taken over") {
     const client_request request = accepted_with(
         R"("max_tokens":7,"temperature":0.5,"top_p":0.25,"top_k":9,"seed":3,"ignore_eos":true,)"
         R"("stop_sequences":["a","b"],"stream":true)");
@@ -44,7 +44,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(request.stream);
   }
 
-  TEST_CASE("Messages: a field out of its range or of a wrong type is named") {
+  TEST_CASE("a field out of its range or of a wrong type is named") {
     CHECK(refused_with(R"("max_tokens":0)") == "max_tokens");
     CHECK(refused_with(R"("max_tokens":4294967296)") == "max_tokens");
     CHECK(refused_with(R"("temperature":2.5)") == "temperature");
@@ -68,7 +68,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(refused("{").empty());
   }
 
-  TEST_CASE("Messages: null is the same as absent, and unknown fields are ignored at every level") {
+  TEST_CASE("null is the same as absent, and unknown fields are ignored at every level") {
     const client_request request = accepted_with(
         R"("max_tokens":null,"system":null,"temperature":null,"top_p":null,"stop_sequences":null,)"
         R"("stream":null,"tools":null,"tool_choice":null,"thinking":null,"output_config":null,)"
@@ -82,7 +82,7 @@ TEST_SUITE("runtime/recipe") {
               .content == "q");
   }
 
-  TEST_CASE("Messages: stop sequences are an array of at most 16, none empty") {
+  TEST_CASE("stop sequences are an array of at most 16, none empty") {
     CHECK(refused_with(R"("stop_sequences":"a")") == "stop_sequences");
     CHECK(refused_with(R"("stop_sequences":[1])") == "stop_sequences");
     CHECK(refused_with(R"("stop_sequences":["a",""])") == "stop_sequences[1]");
@@ -92,7 +92,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(refused_with("\"stop_sequences\":[" + many + ",\"y\"]") == "stop_sequences");
   }
 
-  TEST_CASE("Messages: thinking decides, then an effort, then the default") {
+  TEST_CASE("thinking decides, then an effort, then the default") {
     const auto thinking = [](std::string_view fields, bool by_default = true) {
       conversion_options options;
       options.thinking_by_default = by_default;
@@ -122,7 +122,7 @@ TEST_SUITE("runtime/recipe") {
           "thinking.budget_tokens");
   }
 
-  TEST_CASE("Messages: a schema for the answer is carried as a constraint, from both its places") {
+  TEST_CASE("a schema for the answer is carried as a constraint, from both its places") {
     const std::string schema =
         R"({"type":"json_schema","schema":{"type":"object","properties":{"a":{}}}})";
     for (const auto& [fields, field] : std::vector<std::pair<std::string, std::string>>{
@@ -142,7 +142,7 @@ TEST_SUITE("runtime/recipe") {
           output_constraint::kind::none);
   }
 
-  TEST_CASE("Messages: system is the first message, a string or blocks") {
+  TEST_CASE("system is the first message, a string or blocks") {
     const auto system = [](std::string_view value) {
       const auto made = accepted_with("\"system\":" + std::string(value)).talk.messages;
       REQUIRE(made.size() == 2);
@@ -163,7 +163,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(refused_with(R"("system":"<｜image｜>")") == "system");
   }
 
-  TEST_CASE("Messages: tools are declared by name and schema") {
+  TEST_CASE("tools are declared by name and schema") {
     const auto tools =
         accepted_with("\"tools\":[" + tool("f", R"(,"description":"d","cache_control":{})") + "," +
                       tool("g", R"(,"type":"custom","strict":true)") + "]")
@@ -193,7 +193,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(broken("7") == "tools[0]");
   }
 
-  TEST_CASE("Messages: a web search tool is refused, or left out by option with its choice") {
+  TEST_CASE("a web search tool is refused, or left out by option with its choice") {
     const std::string search =
         R"("tools":[{"type":"web_search_20250305","name":"web_search","max_uses":3})";
     CHECK(refused_with(search + "]") == "tools[0].type");
@@ -209,7 +209,7 @@ TEST_SUITE("runtime/recipe") {
           "tools[0].type");
   }
 
-  TEST_CASE("Messages: a tool choice is auto, any, one tool or none") {
+  TEST_CASE("a tool choice is auto, any, one tool or none") {
     const auto chosen = [](std::string_view choice, std::string_view before = thinking_off) {
       return accepted_with(std::string(before) + "\"tools\":[" + tool("f") + "," + tool("g") +
                            "],\"tool_choice\":" + std::string(choice));

@@ -12,8 +12,8 @@ using namespace deepinfer;
 using namespace deepinfer::recipe;
 using namespace deepinfer::test::anthropic;
 
-TEST_SUITE("runtime/recipe") {
-  TEST_CASE("Messages: roles are user, assistant and system, which becomes a reminder") {
+TEST_SUITE("runtime/recipe/messages") {
+  TEST_CASE("roles are user, assistant and system, which becomes a reminder") {
     const auto made = messages_of(
         list({question, R"({"role":"system","content":"Be brief."})",
               said_by("system", R"({"type":"text","text":"A"},{"type":"text","text":"B"})")}));
@@ -31,7 +31,7 @@ TEST_SUITE("runtime/recipe") {
           "messages[0].content[0].type");
   }
 
-  TEST_CASE("Messages: each block of a user is a message, which the prompt joins") {
+  TEST_CASE("each block of a user is a message, which the prompt joins") {
     const conversation talk =
         accepted(test::chat_body(list({user(
                      R"({"type":"text","text":"What?"},)" + base64("image/png", "iVBORw0KGgo=") +
@@ -51,7 +51,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(prompt.images[1].detail == image_detail::high);
   }
 
-  TEST_CASE("Messages: blocks of the wrong role or of no known type are refused") {
+  TEST_CASE("blocks of the wrong role or of no known type are refused") {
     const auto user_type = [](std::string_view block) {
       return refused_messages(list({user(block)}));
     };
@@ -86,7 +86,7 @@ TEST_SUITE("runtime/recipe") {
     }
   }
 
-  TEST_CASE("Messages: an assistant's blocks become one message") {
+  TEST_CASE("an assistant's blocks become one message") {
     const auto made = messages_of(
         list({question,
               assistant(R"({"type":"thinking","thinking":"r1","signature":"s"},)"
@@ -109,7 +109,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(made[3].content == "R");
   }
 
-  TEST_CASE("Messages: empty texts and thoughts join as the published service joins them") {
+  TEST_CASE("empty texts and thoughts join as the published service joins them") {
     const auto made = messages_of(
         list({assistant(R"({"type":"text","text":""},{"type":"text","text":"a"},)"
                         R"({"type":"text","text":""},{"type":"thinking","thinking":""},)"
@@ -118,7 +118,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(made[0].reasoning == "\n\nr");
   }
 
-  TEST_CASE("Messages: the input of a call is written in the prompt's JSON, whatever its type") {
+  TEST_CASE("the input of a call is written in the prompt's JSON, whatever its type") {
     const auto arguments = [](std::string_view input) {
       return messages_of(list({assistant(R"({"type":"tool_use","id":"c","name":"f","input":)" +
                                          std::string(input) + "}"),
@@ -141,7 +141,7 @@ TEST_SUITE("runtime/recipe") {
           "messages[0].content[0].input");
   }
 
-  TEST_CASE("Messages: results directly follow their calls, all of them, each once") {
+  TEST_CASE("results directly follow their calls, all of them, each once") {
     const std::string called = assistant(call + "," + call_2);
     const std::string both = answer("c1") + "," + answer("c2");
     CHECK(messages_of(list({called, user(both)})).size() == 3);
@@ -174,7 +174,7 @@ TEST_SUITE("runtime/recipe") {
               .size() == 4);
   }
 
-  TEST_CASE("Messages: an unanswered call is named in the order of the calls") {
+  TEST_CASE("an unanswered call is named in the order of the calls") {
     const auto error =
         parse_request(api_protocol::messages,
                       test::chat_body(list({assistant(call + "," + call_2), user(answer("c1"))})));
@@ -182,7 +182,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(error.error().message.find("'c2'") != std::string::npos);
   }
 
-  TEST_CASE("Messages: nothing but calls and thoughts may follow a call") {
+  TEST_CASE("nothing but calls and thoughts may follow a call") {
     const auto after = [](std::string_view block) {
       return refused_messages(list({assistant(call + "," + std::string(block))}));
     };
@@ -194,7 +194,7 @@ TEST_SUITE("runtime/recipe") {
               .reasoning == "r");
   }
 
-  TEST_CASE("Messages: a result is a string or blocks, images among them") {
+  TEST_CASE("a result is a string or blocks, images among them") {
     const auto content = [](std::string_view more) {
       return messages_of(list({assistant(call), user(answer("c1", more))})).at(1);
     };
@@ -218,7 +218,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(broken(R"(,"content":"<｜image｜>")") == "messages[1].content[0].content");
   }
 
-  TEST_CASE("Messages: server tool blocks of history are refused, or left out by option") {
+  TEST_CASE("server tool blocks of history are refused, or left out by option") {
     const std::string blocks =
         R"({"type":"text","text":"a"},{"type":"server_tool_use","id":"s","name":"web_search",)"
         R"("input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]},)"
@@ -229,7 +229,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(messages_of(list({assistant(blocks)}), options).at(0).content == "a\n\nb");
   }
 
-  TEST_CASE("Messages: image sources are checked as they are read") {
+  TEST_CASE("image sources are checked as they are read") {
     const auto url = [](std::string_view block) {
       return messages_of(list({user(block)})).at(0).images.at(0).url;
     };
@@ -269,7 +269,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(broken(image(R"("x")")) == at);
   }
 
-  TEST_CASE("Messages: text that spells the image token is refused in every field") {
+  TEST_CASE("text that spells the image token is refused in every field") {
     const std::string evil = "\"a<｜image｜>\"";
     CHECK(refused_messages(R"([{"role":"user","content":)" + evil + "}]") == "messages[0].content");
     CHECK(refused_messages(R"([{"role":"assistant","content":)" + evil + "}]") ==
