@@ -226,7 +226,8 @@ private:
     read_content(fields, "output", output, made);
     const auto found = group_.find(made.call_id);
     if (found == group_.end() || found->second.result)
-      fields.fail("call_id", in_quotes(made.call_id) + " is no call that waits for its result");
+      fields.fail("call_id", in_quotes(made.call_id) +
+                                 " is no call of this `input` that waits for its result");
     if (fields.failed()) return;
     found->second.result = std::move(made);
     if (--unanswered_ == 0) close_group();
