@@ -11,6 +11,9 @@ namespace {
 /// Up to this many bytes a piece is merged by scanning: measured faster than the buckets below.
 constexpr size_t short_piece_bytes = 64;
 
+constexpr uint32_t bits_of_slot_log = 3;
+constexpr size_t bits_of_slot = size_t{1} << bits_of_slot_log;
+
 constexpr uint64_t pair_key(int32_t left, int32_t right) {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
 }
@@ -23,24 +26,40 @@ constexpr uint64_t spread(uint64_t key) {
 
 bpe_merger::bpe_merger(const std::array<int32_t, 256>& byte_ids, std::span<const merge_rule> rules)
     : byte_ids_(byte_ids) {
-  const size_t size = std::bit_ceil(std::max<size_t>(16, rules.size() * 2));
+  const size_t size = std::bit_ceil(std::max<size_t>(64, rules.size() * 2));
   shift_ = 64 - static_cast<uint32_t>(std::countr_zero(size));
   table_.resize(size);
+  maybe_.resize(size * bits_of_slot / 64);
   uint32_t rank = 0;
   for (const merge_rule& rule : rules) {
     const uint64_t key = pair_key(rule.left, rule.right);
-    size_t slot = spread(key) >> shift_;
-    while (table_[slot].rank != no_rank && table_[slot].pair != key) slot = (slot + 1) & (size - 1);
+    const uint64_t hash = spread(key);
+    size_t slot = hash >> shift_;
+    while (table_[slot].gives.rank != no_rank && table_[slot].pair != key)
+      slot = (slot + 1) & (size - 1);
     // A repeated pair keeps its last rank, as a map filled in file order does.
-    table_[slot] = {key, rank++, rule.merged};
+    table_[slot] = {key, {rank++, rule.merged}};
+    const uint64_t bit = hash >> (shift_ - bits_of_slot_log);
+    maybe_[bit / 64] |= uint64_t{1} << (bit % 64);
+  }
+  byte_pairs_.resize(256 * 256);
+  byte_outcomes_.resize(1);
+  for (size_t both = 0; both < byte_pairs_.size(); ++both) {
+    const outcome gives = find(byte_ids_[both >> 8], byte_ids_[both & 255]);
+    if (gives.rank == no_rank) continue;
+    byte_pairs_[both] = static_cast<uint32_t>(byte_outcomes_.size());
+    byte_outcomes_.push_back(gives);
   }
 }
 
-bpe_merger::entry bpe_merger::find(int32_t left, int32_t right) const {
+bpe_merger::outcome bpe_merger::find(int32_t left, int32_t right) const {
   const uint64_t key = pair_key(left, right);
-  for (size_t slot = spread(key) >> shift_;; slot = (slot + 1) & (table_.size() - 1)) {
+  const uint64_t hash = spread(key);
+  const uint64_t bit = hash >> (shift_ - bits_of_slot_log);
+  if ((maybe_[bit / 64] >> (bit % 64) & 1) == 0) return {};
+  for (size_t slot = hash >> shift_;; slot = (slot + 1) & (table_.size() - 1)) {
     const entry& found = table_[slot];
-    if (found.pair == key || found.rank == no_rank) return found;
+    if (found.pair == key || found.gives.rank == no_rank) return found.gives;
   }
 }
 
@@ -94,7 +113,7 @@ private:
     node& left = nodes_[at];
     left.rank = no_rank;
     if (left.next == none) return no_rank;
-    const entry found = merger_.find(left.token, nodes_[left.next].token);
+    const outcome found = merger_.find(left.token, nodes_[left.next].token);
     left.rank = found.rank;
     left.merged = found.merged;
     if (found.rank != no_rank) waiting_[found.rank].push_back(at);
@@ -128,10 +147,10 @@ void bpe_merger::encode(std::string_view piece, std::vector<int32_t>& ids) const
 
 void bpe_merger::encode_short(std::string_view piece, std::vector<int32_t>& ids) const {
   std::array<int32_t, short_piece_bytes> tokens;
-  std::array<entry, short_piece_bytes> pairs;  // pairs[i]: what tokens[i] and tokens[i + 1] give
+  std::array<outcome, short_piece_bytes> pairs;  // pairs[i]: what tokens[i] and tokens[i + 1] give
   size_t count = piece.size();
   for (size_t i = 0; i < count; ++i) tokens[i] = byte_ids_[static_cast<uint8_t>(piece[i])];
-  for (size_t i = 0; i + 1 < count; ++i) pairs[i] = find(tokens[i], tokens[i + 1]);
+  for (size_t i = 0; i + 1 < count; ++i) pairs[i] = find_bytes(piece[i], piece[i + 1]);
   while (count > 1) {
     size_t best = 0;
     for (size_t i = 1; i + 1 < count; ++i)

@@ -48,10 +48,11 @@ uint8_t category_of(char32_t c) {
 }  // namespace
 
 uint8_t classify(char32_t c) noexcept {
+  if (c >= 0x4E00 && c <= 0x9FA5) return letter | cjk;  // most of what is not ASCII in many texts
   uint8_t found = category_of(c);
   if (is_white_space(c)) found |= space;
   if (c == '\r' || c == '\n') found |= line_break;
-  if ((c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF)) found |= cjk;
+  if (c >= 0x3040 && c <= 0x30FF) found |= cjk;
   if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) found |= ascii_letter;
   return found;
 }

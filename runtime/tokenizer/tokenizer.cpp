@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include "runtime/tokenizer/piece_table.hpp"
 #include "runtime/tokenizer/splitter.hpp"
 #include "runtime/tokenizer/utf8.hpp"
 
@@ -16,6 +17,7 @@ public:
       : parts_(std::move(parts)),
         splitter_(std::move(pieces)),
         merger_(parts_.byte_ids, parts_.merges),
+        whole_(merger_, parts_.pieces),
         max_text_bytes_(max_text_bytes) {
     parts_.merges = {};
     kinds_.resize(parts_.pieces.size());
@@ -126,7 +128,12 @@ private:
     if (auto done = splitter_->split(text, ends); !done) return done;
     uint32_t begin = 0;
     for (const uint32_t end : ends) {
-      merger_.encode(text.substr(begin, end - begin), ids);
+      const std::string_view piece = text.substr(begin, end - begin);
+      if (const int32_t id = whole_.find(piece); id >= 0) {
+        ids.push_back(id);
+      } else {
+        merger_.encode(piece, ids);
+      }
       begin = end;
     }
     return {};
@@ -135,6 +142,7 @@ private:
   tokenizer_parts parts_;
   std::unique_ptr<splitter> splitter_;
   bpe_merger merger_;
+  piece_table whole_;
   size_t max_text_bytes_;
   std::vector<kind> kinds_;
   // Both refer to the strings in parts_.added, which do not change any more.

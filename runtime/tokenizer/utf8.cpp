@@ -1,5 +1,7 @@
 #include "runtime/tokenizer/utf8.hpp"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -67,14 +69,7 @@ size_t character_length(std::string_view bytes, size_t* invalid) noexcept {
 }
 
 bool is_utf8(std::string_view bytes) noexcept {
-  for (size_t i = 0; i < bytes.size();) {
-    i += ascii_run(bytes, i);
-    if (i == bytes.size()) break;
-    const size_t length = character_length(bytes.substr(i));
-    if (length == 0) return false;
-    i += length;
-  }
-  return true;
+  return simdjson::validate_utf8(bytes.data(), bytes.size());
 }
 
 code_point decode_at(std::string_view s, size_t i) noexcept {

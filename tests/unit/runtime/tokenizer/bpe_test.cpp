@@ -1,5 +1,6 @@
 #include "runtime/tokenizer/bpe.hpp"
 
+#include "runtime/tokenizer/piece_table.hpp"
 #include "tests/support/rng.hpp"
 
 #include <doctest/doctest.h>
@@ -83,6 +84,52 @@ TEST_SUITE("runtime/tokenizer") {
         ids.erase(ids.begin());
         CHECK(ids == merge_by_definition(piece, rules));
       }
+    }
+  }
+
+  TEST_CASE("the table of whole pieces knows those that merge into one token, and no others") {
+    size_t whole = 0, several = 0;
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      CAPTURE(seed);
+      test::rng random(seed);
+      auto rules = random_rules(random, 2, 1 + random.below(12));
+      // Out of order, many a rule's own text merges in another way, into several tokens.
+      for (size_t i = rules.size(); i-- > 1;)
+        std::swap(rules[i], rules[random.below(static_cast<uint32_t>(i) + 1)]);
+      const bpe_merger merger(identity(), rules);
+      std::vector<std::string> candidates = {"", std::string(17, 'a')};
+      while (candidates.size() < 300) {
+        std::string piece;
+        for (uint32_t left = 1 + random.below(17); left > 0; --left)
+          piece += static_cast<char>('a' + random.below(2));
+        candidates.push_back(piece);
+      }
+      const text::piece_table table(merger, candidates);
+      for (const std::string& piece : candidates) {
+        std::vector<int32_t> ids;
+        merger.encode(piece, ids);
+        const bool is_whole =
+            ids.size() == 1 && piece.size() <= text::piece_table::longest && !piece.empty();
+        CHECK(table.find(piece) == (is_whole ? ids[0] : -1));
+        ++(is_whole ? whole : several);
+      }
+      CHECK(table.find("abc") == -1);
+      CHECK(table.find(std::string("a\0", 2)) == -1);
+    }
+    CHECK(whole > 1000);
+    CHECK(several > 10'000);
+  }
+
+  TEST_CASE("pairs of all bytes merge, whatever their number") {
+    std::vector<merge_rule> rules;
+    for (int32_t left = 0; left < 256; ++left)
+      for (int32_t right = 0; right < 256; ++right)
+        rules.push_back({left, right, 256 + left * 256 + right});
+    const bpe_merger merger(identity(), rules);
+    for (const std::string piece : {"\xFF\xFF", "\xFE\xFF", "ab"}) {
+      std::vector<int32_t> ids;
+      merger.encode(piece, ids);
+      CHECK(ids == merge_by_definition(piece, rules));
     }
   }
 
