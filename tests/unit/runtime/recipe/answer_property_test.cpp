@@ -2,9 +2,11 @@
 // are the complete response, and both are what the table of the output format says.
 #include "runtime/recipe/answer_stream.hpp"
 #include "runtime/recipe/control_tokens.hpp"
+#include "runtime/recipe/custom_input_decoder.hpp"
 #include "tests/support/output_reference.hpp"
 #include "tests/support/rng.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
+#include "tests/unit/runtime/recipe/joined_answer.hpp"
 #include "tests/unit/runtime/recipe/output_grammar.hpp"
 #include "tests/unit/runtime/tokenizer/tiny_tokenizer.hpp"
 
@@ -17,139 +19,80 @@
 
 using namespace deepinfer;
 using namespace deepinfer::recipe;
+using test::joined_answer;
 
 namespace {
 
 using kind = output_chunk::kind;
 constexpr size_t whole = size_t{1} << 30;
 
-/// An answer in no protocol's words.
-struct answer {
-  std::string reasoning, text, finish;
-  struct call {
-    std::string id, name, arguments;
-    friend bool operator==(const call&, const call&) = default;
-  };
-  std::vector<call> calls;
-  std::string usage;
+std::string json_list(const std::vector<std::string>& texts) {
+  std::string list = "[";
+  for (size_t i = 0; i < texts.size(); ++i)
+    list.append(i == 0 ? "" : ",").append(test::json_string(texts[i]));
+  return list + "]";
+}
 
-  friend bool operator==(const answer&, const answer&) = default;
+/// What a request may ask for that changes how its answer is read.
+struct wishes {
+  bool thinking = true, tools = false, must_call = false, json = false;
+  std::vector<std::string> stop;
 };
 
-std::string text_or_none(const json_value& object, std::string_view key) {
-  const json_value* found = test::find_member(object, key);
-  const std::string* text = found == nullptr ? nullptr : found->as<std::string>();
-  return text == nullptr ? std::string{} : *text;
-}
-
-/// The JSON of each `data:` line, but for the end mark.
-std::vector<json_value> frames_of(std::string_view stream) {
-  std::vector<json_value> frames;
-  while (!stream.empty()) {
-    const size_t end = stream.find("\n\n");
-    REQUIRE(end != std::string_view::npos);
-    std::string_view frame = stream.substr(0, end);
-    stream.remove_prefix(end + 2);
-    const size_t data = frame.find("data: ");
-    REQUIRE(data != std::string_view::npos);
-    frame.remove_prefix(data + 6);
-    if (frame != "[DONE]") frames.push_back(test::read_json(frame));
-  }
-  return frames;
-}
-
-const json_value& only_choice(const json_value& body) {
-  const auto* choices = test::member(body, "choices").as<json_array>();
-  REQUIRE(choices != nullptr);
-  REQUIRE(choices->size() == 1);
-  return choices->front();
-}
-
-void take_usage(answer& into, const json_value& from) {
-  const json_value* usage = test::find_member(from, "usage");
-  if (usage != nullptr && !usage->is_null()) into.usage = test::spaced(*usage);
-}
-
-answer join_chat_stream(std::string_view stream) {
-  answer made;
-  for (const json_value& frame : frames_of(stream)) {
-    const json_value& choice = only_choice(frame);
-    const json_value& delta = test::member(choice, "delta");
-    made.reasoning += text_or_none(delta, "reasoning_content");
-    made.text += text_or_none(delta, "content");
-    if (const json_value* calls = test::find_member(delta, "tool_calls"))
-      for (const json_value& call : *calls->as<json_array>()) {
-        const auto index = static_cast<size_t>(*test::member(call, "index").as<int64_t>());
-        const json_value& function = test::member(call, "function");
-        if (index == made.calls.size())
-          made.calls.push_back(
-              {test::string_member(call, "id"), test::string_member(function, "name"), {}});
-        REQUIRE(index + 1 == made.calls.size());
-        made.calls.back().arguments += test::string_member(function, "arguments");
-      }
-    made.finish += text_or_none(choice, "finish_reason");
-    take_usage(made, frame);
-  }
+wishes random_wishes(test::rng& random, const std::vector<std::string>& stops) {
+  wishes made;
+  made.thinking = random.below(2) == 0;
+  made.tools = random.below(4) != 0;
+  made.must_call = made.tools && !made.thinking && random.below(3) == 0;
+  made.json = random.below(4) == 0;
+  made.stop = stops;
   return made;
 }
 
-answer read_chat_body(std::string_view text) {
-  answer made;
-  const json_value body = test::read_json(text);
-  const json_value& choice = only_choice(body);
-  const json_value& message = test::member(choice, "message");
-  made.reasoning = text_or_none(message, "reasoning_content");
-  made.text = text_or_none(message, "content");
-  if (const json_value* calls = test::find_member(message, "tool_calls"))
-    for (const json_value& call : *calls->as<json_array>()) {
-      const json_value& function = test::member(call, "function");
-      made.calls.push_back({test::string_member(call, "id"), test::string_member(function, "name"),
-                            test::string_member(function, "arguments")});
-    }
-  made.finish = test::string_member(choice, "finish_reason");
-  take_usage(made, body);
-  return made;
-}
-
-/// What the table says of the text, in the words of the chat protocol.
-void check_meaning(const answer& got, const test::parsed_output& want) {
-  answer expected = got;
-  expected.reasoning.clear();
-  expected.text.clear();
-  size_t calls = 0;
-  for (const output_chunk& chunk : want.chunks) {
-    if (chunk.what == kind::reasoning) expected.reasoning += chunk.text;
-    if (chunk.what == kind::text) expected.text += chunk.text;
-    if (chunk.what == kind::call) {
-      REQUIRE(calls < got.calls.size());
-      expected.calls[calls] = {got.calls[calls].id, chunk.text, {}};
-      ++calls;
-    }
-    if (chunk.what == kind::arguments) expected.calls[calls - 1].arguments += chunk.text;
-  }
-  CHECK(calls == got.calls.size());
-  CHECK(expected.reasoning == got.reasoning);
-  CHECK(expected.text == got.text);
-  CHECK(expected == got);
-}
-
-/// Random settings of a request, as further fields of its body.
-std::string chat_settings(test::rng& random, const std::vector<std::string>& stops) {
+std::string chat_request(const wishes& w) {
   std::string more;
-  const bool thinking = random.below(2) == 0;
-  if (!thinking) more += R"(,"thinking":{"type":"disabled"})";
-  if (random.below(4) != 0) {
-    more += R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
-    if (!thinking && random.below(3) == 0) more += R"(,"tool_choice":"required")";
-  }
-  if (random.below(4) == 0) more += R"(,"response_format":{"type":"json_object"})";
-  if (!stops.empty()) {
-    more += ",\"stop\":[";
-    for (size_t i = 0; i < stops.size(); ++i)
-      more.append(i == 0 ? "" : ",").append(test::json_string(stops[i]));
-    more += "]";
-  }
-  return more;
+  if (!w.thinking) more += R"(,"thinking":{"type":"disabled"})";
+  if (w.tools) more += R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+  if (w.must_call) more += R"(,"tool_choice":"required")";
+  if (w.json) more += R"(,"response_format":{"type":"json_object"})";
+  if (!w.stop.empty()) more += ",\"stop\":" + json_list(w.stop);
+  return test::user_body("json", more);
+}
+
+std::string completions_request(const wishes& w) {
+  const std::string stop = w.stop.empty() ? "" : ",\"stop\":" + json_list(w.stop);
+  return R"({"model":"tiny-v41","prompt":"once")" + stop + "}";
+}
+
+std::string responses_request(const wishes& w) {
+  std::string more;
+  if (!w.thinking) more += R"(,"reasoning":{"effort":"none"})";
+  if (w.tools)
+    more +=
+        R"(,"tools":[{"type":"custom","name":"apply_patch"},{"type":"namespace","name":"weather",)"
+        R"("tools":[{"type":"function","name":"current","parameters":{"type":"object"}}]}])";
+  if (w.must_call) more += R"(,"tool_choice":"required")";
+  if (w.json) more += R"(,"text":{"format":{"type":"json_object"}})";
+  return R"({"model":"tiny-v41","input":"json")" + more + "}";
+}
+
+std::string messages_request(const wishes& w) {
+  std::string more = w.thinking ? R"(,"thinking":{"type":"enabled"})" : "";
+  if (!w.thinking) more = R"(,"thinking":{"type":"disabled"})";
+  if (w.tools) more += R"(,"tools":[{"name":"f","input_schema":{"type":"object"}}])";
+  if (w.must_call) more += R"(,"tool_choice":{"type":"tool","name":"f"})";
+  if (!w.stop.empty()) more += ",\"stop_sequences\":" + json_list(w.stop);
+  return test::user_body("json", more);
+}
+
+prepared_request prepared(api_protocol protocol, const wishes& w) {
+  const std::string body = protocol == api_protocol::chat          ? chat_request(w)
+                           : protocol == api_protocol::completions ? completions_request(w)
+                           : protocol == api_protocol::responses   ? responses_request(w)
+                                                                   : messages_request(w);
+  auto request = prepare(protocol, body, *test::tiny_tokenizer(), {"tiny-v41", {}, 1u << 20});
+  REQUIRE_MESSAGE(request, request.error().message);
+  return *std::move(request);
 }
 
 std::vector<int32_t> ids_of(const std::string& text) {
@@ -162,24 +105,20 @@ std::vector<int32_t> ids_of(const std::string& text) {
 /// The text that clients may see something of: without turn tokens, as decoded one by one.
 std::string visible_text(const std::vector<int32_t>& ids) {
   const auto& tokenizer = test::tiny_tokenizer();
+  const auto turns = {token::bos, token::eos, token::system, token::user, token::assistant};
   text::stream_decoder decoder(tokenizer);
   std::string text;
-  for (const int32_t id : ids) {
-    const auto spelled = tokenizer->token_text(id);
-    const auto turns = {token::bos, token::eos, token::system, token::user, token::assistant};
-    if (std::find(turns.begin(), turns.end(), spelled) != turns.end()) continue;
-    text += decoder.push(id).text;
-  }
+  for (const int32_t id : ids)
+    if (std::find(turns.begin(), turns.end(), tokenizer->token_text(id)) == turns.end())
+      text += decoder.push(id).text;
   return text;
 }
 
 /// All bytes of the answer, with at most `most` tokens at a time.
 std::string run(prepared_request request,
-                bool stream,
                 const std::vector<int32_t>& ids,
                 size_t most,
                 test::rng& random) {
-  request.stream = stream;
   answer_stream answers(test::tiny_tokenizer(), request, {"id-1", 1700000000, "m", "fp"});
   std::string out = answers.start({10, 4});
   for (size_t done = 0; done < ids.size() && !answers.stopped();) {
@@ -194,38 +133,70 @@ std::string run(prepared_request request,
   return out;
 }
 
-prepared_request prepared(std::string_view body) {
-  auto request =
-      prepare(api_protocol::chat, body, *test::tiny_tokenizer(), {"tiny-v41", {}, 1u << 20});
-  REQUIRE_MESSAGE(request, request.error().message);
-  return *std::move(request);
+/// Compares with what the table says of the text. Ids, finish and usage are the protocol's.
+void check_meaning(const joined_answer& got,
+                   const test::parsed_output& want,
+                   const std::vector<std::string>& custom_tools) {
+  joined_answer expected;
+  for (const output_chunk& chunk : want.chunks) {
+    if (chunk.what == kind::reasoning) expected.reasoning += chunk.text;
+    if (chunk.what == kind::text) expected.text += chunk.text;
+    if (chunk.what == kind::call) expected.calls.push_back({{}, chunk.text, {}});
+    if (chunk.what == kind::arguments) expected.calls.back().arguments += chunk.text;
+  }
+  CHECK(got.reasoning == expected.reasoning);
+  CHECK(got.text == expected.text);
+  REQUIRE(got.calls.size() == expected.calls.size());
+  for (size_t i = 0; i < got.calls.size(); ++i) {
+    std::string arguments = expected.calls[i].arguments;
+    if (std::count(custom_tools.begin(), custom_tools.end(), expected.calls[i].name) > 0) {
+      custom_input_decoder decoder;
+      std::string input;
+      decoder.push(arguments, input);
+      decoder.finish(input);
+      arguments = input;
+    }
+    CHECK(got.calls[i].name == expected.calls[i].name);
+    CHECK(got.calls[i].arguments == arguments);
+    CHECK(got.calls[i].id.ends_with("id-1_" + std::to_string(i)));
+  }
 }
 
 }  // namespace
 
 TEST_SUITE("runtime/recipe") {
-  TEST_CASE("chat: joined events are the complete response, however the tokens come") {
-    test::output_grammar grammar(404);
-    test::rng random(404);
-    size_t with_calls = 0, ended_by_calls = 0, runs = 0;
-    for (int i = 0; i < 400; ++i) {
-      CAPTURE(i);
-      const test::made_output made = grammar.next();
-      const prepared_request request =
-          prepared(test::user_body("json", chat_settings(random, made.options.stop)));
-      const std::vector<int32_t> ids = ids_of(made.text);
-      const answer body = read_chat_body(run(request, false, ids, whole, random));
-      check_meaning(body, test::parse_by_the_table(request.parsing, visible_text(ids)));
-      CHECK(read_chat_body(run(request, false, ids, 5, random)) == body);
-      for (const size_t most : {whole, size_t{1}, size_t{2}, size_t{5}, size_t{30}}) {
-        CHECK(join_chat_stream(run(request, true, ids, most, random)) == body);
-        ++runs;
+  TEST_CASE("joined events are the complete response, however the tokens come") {
+    for (const api_protocol protocol : {api_protocol::chat, api_protocol::completions,
+                                        api_protocol::responses, api_protocol::messages}) {
+      CAPTURE(to_string(protocol));
+      test::output_grammar grammar(404);
+      test::rng random(404);
+      size_t with_calls = 0, with_reasoning = 0, custom = 0, streams = 0;
+      for (int i = 0; i < 300; ++i) {
+        CAPTURE(i);
+        const test::made_output made = grammar.next();
+        prepared_request request = prepared(protocol, random_wishes(random, made.options.stop));
+        const std::vector<int32_t> ids = ids_of(made.text);
+        request.stream = false;
+        const joined_answer body = test::read_body(protocol, run(request, ids, whole, random));
+        CHECK(test::read_body(protocol, run(request, ids, 5, random)) == body);
+        request.stream = true;
+        const joined_answer once = test::join_stream(protocol, run(request, ids, whole, random));
+        CHECK(test::as_in_body(protocol, once) == body);
+        check_meaning(once, test::parse_by_the_table(request.parsing, visible_text(ids)),
+                      request.custom_tools);
+        for (const size_t most : {1, 2, 5, 30}) {
+          CHECK(test::join_stream(protocol, run(request, ids, most, random)) == once);
+          ++streams;
+        }
+        for (const joined_answer::call& call : once.calls) custom += call.name == "apply_patch";
+        with_calls += once.calls.empty() ? 0 : 1;
+        with_reasoning += once.reasoning.empty() ? 0 : 1;
       }
-      with_calls += body.calls.empty() ? 0 : 1;
-      ended_by_calls += body.finish == "tool_calls" ? 1 : 0;
+      CHECK(streams == 1200);
+      CHECK((protocol == api_protocol::completions || custom >= 10));
+      CHECK((with_calls >= 40) == (protocol != api_protocol::completions));
+      CHECK((with_reasoning >= 40) == (protocol != api_protocol::completions));
     }
-    CHECK(with_calls >= 50);
-    CHECK(ended_by_calls >= 20);
-    CHECK(runs == 2000);
   }
 }

@@ -109,7 +109,7 @@ std::string output_grammar::damaged(std::string mark) {
 
 std::string output_grammar::parameter(const std::string& space) {
   static const std::vector<std::string> keys = {
-      "location", "shipping address", " string= mode ", "", "日付", "a\\b", "k"};
+      "location", "shipping address", " string= mode ", "", "日付", "a\\b", "k", "input"};
   static const std::vector<std::string> values = {
       "1", "-1.5e-07", "true", "null", "[1, \"a\"]", "{\"k\": {}}", "", " \n", "{broken"};
   static const std::vector<std::string> kinds = {" string=\"true\">",
@@ -129,8 +129,8 @@ std::string output_grammar::parameter(const std::string& space) {
 }
 
 std::string output_grammar::call(const std::string& space) {
-  static const std::vector<std::string> names = {"get_weather", "weather::current", "f", "",
-                                                 "検索"};
+  static const std::vector<std::string> names = {
+      "get_weather", "weather::current", "apply_patch", "f", "", "検索"};
   std::string text = damaged("<｜DSML｜" + space + "invoke name=\"") + pick(names) +
                      damaged("\">") + (one_in(4) ? "" : "\n");
   for (uint32_t left = random_.below(4); left > 0; --left) text += parameter(space);
