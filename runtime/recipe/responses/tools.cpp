@@ -3,6 +3,7 @@
 #include "runtime/recipe/responses/parts.hpp"
 #include "runtime/recipe/tool_schema.hpp"
 
+#include <string>
 #include <utility>
 
 namespace deepinfer::recipe::responses {
@@ -101,6 +102,12 @@ private:
       if (!names.insert(tool.name).second)
         member.fail("name", "declares the tool " + in_quotes(tool.name) + " a second time");
       if (!description.empty()) tool.description = description + "\n" + tool.description;
+      // One long description before many members is the product of what was sent.
+      repeated_bytes_ += description.size();
+      if (repeated_bytes_ > options_.json.max_bytes)
+        fields.fail("description", "stands before that of each member: all together more than " +
+                                       std::to_string(options_.json.max_bytes) +
+                                       " bytes; shorten it");
       space.members.push_back(std::move(tool));
     }
     return space;
@@ -112,6 +119,7 @@ private:
   first_error& error_;
   std::vector<name_space> spaces_;
   std::unordered_set<std::string> space_names_;
+  size_t repeated_bytes_ = 0;  // of namespaces' descriptions
 };
 
 void read_named_choice(field_reader& choice, field_reader& body, conversation& talk) {

@@ -90,6 +90,26 @@ TEST_SUITE("runtime/recipe") {
     CHECK(prompt(deep).find("name=\"arguments\" string=\"true\">" + deep) != std::string::npos);
   }
 
+  TEST_CASE("a namespace's description is repeated up to the size of a body") {
+    const auto status = [](size_t members, size_t max_bytes) {
+      std::string tools;
+      for (size_t i = 0; i < members; ++i)
+        tools += std::string(i == 0 ? "" : ",") + R"({"type":"function","name":"f)" +
+                 std::to_string(i) + "\"}";
+      conversion_options options;
+      options.json.max_bytes = max_bytes;
+      const auto request = parse_request(
+          api_protocol::responses,
+          R"({"model":"m","input":"q","tools":[{"type":"namespace","name":"n","description":")" +
+              std::string(1000, 'd') + "\",\"tools\":[" + tools + "]}]}",
+          options);
+      if (!request) CHECK(request.error().message.find("description") != std::string::npos);
+      return request ? 200 : request.error().status;
+    };
+    CHECK(status(10, 10'000) == 200);
+    CHECK(status(11, 10'000) == 400);
+  }
+
   TEST_CASE("a complaint about a schema names the place, and a long one in short") {
     const auto complaint = [](const std::string& inside) {
       return tool_schema_complaint(test::read_json("{\"type\":\"object\"," + inside + "}"))
