@@ -68,13 +68,15 @@ void start_request(self_ptr self, const http_exchange& exchange) {
                    "This side of the cluster lost contact to the majority of its nodes and takes "
                    "no requests until they are back."},
                   later);
-  if (state.open.size() >= state.setup.config.max_open_requests)
+  auto places = std::make_shared<held_places>(state.places);
+  if (!places->take(1))
     return refuse(self, exchange,
                   {503, "overloaded_error", "too_many_requests",
                    "All places for requests are taken (gateway.max_open_requests); retry later."},
                   later);
   const auto& setup = *state.requests;
   auto own = std::make_shared<request_setup>(setup);
+  own->places = std::move(places);
   own->codec = state.setup.codecs[state.next_codec++ % state.setup.codecs.size()];
   const exchange_context context{
       {state.random.next(), state.random.next()}, state.setup.unix_time(), state.random.next()};
@@ -145,6 +147,7 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
   state.setup = setup;
   state.random = rng{setup.seed};
   state.card = actor_card{"gateway", *setup.hub};
+  state.places = std::make_shared<answer_places>(setup.config.max_open_requests);
   state.requests = std::make_shared<request_setup>();
   state.requests->config = setup.requests;
   state.requests->model = setup.model;
@@ -166,6 +169,7 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
       [self](const drain_gateway& order) { return drain(self, order); },
       [self](const wire::msg<wire::Inspect>&) {
         self->state.card.set("open", static_cast<int64_t>(self->state.open.size()));
+        self->state.card.set("places", self->state.places->taken());
         return self->state.card.info(*self, std::to_string(self->state.open.size()) +
                                                 " requests open" +
                                                 (ready(self->state) ? "" : ", not ready"));

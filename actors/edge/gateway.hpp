@@ -26,7 +26,7 @@ struct gateway_config {
   template <class V>
   void describe(V& v) {
     v.field("max_open_requests", max_open_requests, between(1, 1000000),
-            "Requests served at once; over: 503.");
+            "Requests served at once, each further choice counted as one; over: 503.");
     v.field("codecs", codecs, between(1, 64), "Codec actors, each with a thread of its own.");
   }
 };
@@ -57,6 +57,7 @@ struct gateway_state {
   rng random;
   std::shared_ptr<request_setup> requests;
   std::map<caf::actor_addr, request_actor> open;
+  std::shared_ptr<answer_places> places;
   std::map<std::string, uint32_t> accepting;  ///< engines by role
   bool has_majority = true;
   bool draining = false;

@@ -1,5 +1,6 @@
 #include "actors/edge/request.hpp"
 
+#include "actors/edge/choice_core.hpp"
 #include "actors/edge/request_core.hpp"
 
 #include <string>
@@ -9,12 +10,22 @@ namespace {
 
 using self_ptr = request_actor::stateful_pointer<request_state_data>;
 
+std::string describe(const choice_state& choice) {
+  return std::string{to_string(choice.machine.state())} + ", leg " +
+         std::to_string(static_cast<uint32_t>(choice.machine.leg())) + ", " +
+         std::to_string(choice.emitted.size()) + " tokens out";
+}
+
 std::string describe(const request_state_data& state) {
-  if (!state.machine) return "encoding";
-  return std::string{to_string(state.machine->state())} + ", leg " +
-         std::to_string(static_cast<uint32_t>(state.machine->leg())) + ", " +
-         std::to_string(state.emitted.size()) + " tokens out, " +
-         std::to_string(state.exchange->tokens.size()) + " in";
+  if (state.choices.empty()) return "encoding";
+  std::string line;
+  if (state.choices.size() == 1)
+    line = describe(state.choices.front());
+  else
+    for (const choice_state& choice : state.choices)
+      line += (line.empty() ? "" : "; ") + std::string{"choice "} + std::to_string(choice.number) +
+              " " + describe(choice);
+  return line + ", " + std::to_string(state.exchange->tokens.size()) + " in";
 }
 
 // The callbacks run on the listener's thread; they hold the actor only weakly, since the responder
@@ -30,12 +41,6 @@ void watch_client(self_ptr self) {
     if (const auto strong = me.lock())
       caf::anon_send(caf::actor_cast<request_actor>(strong), client_gone{why});
   });
-}
-
-void end(self_ptr self, schedule::end_reason reason, const failure& why) {
-  if (self->state.machine && !self->state.finishing)
-    return request_core{self}.apply(self->state.machine->stop(reason, why));
-  request_core{self}.quit();
 }
 
 }  // namespace
@@ -61,16 +66,17 @@ request_actor::behavior_type request(request_actor::stateful_pointer<request_sta
   return {
       [self](const wire::msg<wire::SequenceReady>& msg) { request_core{self}.ready(msg); },
       [self](const wire::msg<wire::Tokens>& msg) { request_core{self}.tokens(msg.get()); },
-      [self](const client_gone& gone) { end(self, schedule::end_reason::cancelled, gone.why); },
+      [self](const client_gone& gone) {
+        request_core{self}.stop(schedule::end_reason::cancelled, gone.why);
+      },
       [self](const client_drained&) { request_core{self}.drained(); },
       [self](const route_again& again) {
-        const auto wanted = again.what.role == schedule::engine_role::prefill
-                                ? schedule::request_state::routing_prefill
-                                : schedule::request_state::routing_decode;
-        if (self->state.machine->state() == wanted) request_core{self}.ask(again.what);
+        choice_core{self, again.choice}.ask_again(again.what);
       },
       [self](const request_tick&) { request_core{self}.tick(); },
-      [self](const stop_request& stop) { end(self, schedule::end_reason::failed, stop.why); },
+      [self](const stop_request& stop) {
+        request_core{self}.stop(schedule::end_reason::failed, stop.why);
+      },
       [self](const wire::msg<wire::Inspect>&) {
         return self->state.card.info(*self, describe(self->state));
       },

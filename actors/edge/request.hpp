@@ -1,6 +1,8 @@
 #pragma once
 
 #include "actors/console/actor_card.hpp"
+#include "actors/edge/answer_places.hpp"
+#include "actors/edge/choice_state.hpp"
 #include "actors/messages/protocol.hpp"
 #include "actors/messages/request.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -14,8 +16,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 namespace deepinfer {
 
@@ -28,6 +30,7 @@ struct request_config {
   std::chrono::milliseconds route_within{2000};
   std::chrono::milliseconds accept_within{5000};
   std::chrono::milliseconds hand_over_within{15000};
+  uint32_t max_choices = 8;
 
   template <class V>
   void describe(V& v) {
@@ -38,7 +41,7 @@ struct request_config {
     v.field("route_wait", limits.route_wait, between(0, 600000),
             "How long a request waits for an engine.");
     v.field("credit_window", limits.credit_window, between(1, 65536),
-            "Output tokens an engine may be ahead of the client.");
+            "Output tokens engines may be ahead of the client, all choices together.");
     v.field("time_limit", time_limit, between(100, 86400000), "Longest life of a request.");
     v.field("ping", ping, between(10, 600000),
             "Quiet time after which a waiting stream gets a comment.");
@@ -49,6 +52,7 @@ struct request_config {
             "Longest time a prefill engine may take to accept.");
     v.field("hand_over_within", hand_over_within, between(10, 600000),
             "Longest time a decode engine may take to pull a sequence.");
+    v.field("max_choices", max_choices, between(1, 128), "Most answers to one request (`n`).");
   }
 };
 
@@ -59,7 +63,7 @@ struct request_metrics {
   histogram* whole_seconds = nullptr;
 };
 
-/// Shared by all requests of a gateway; outlives them.
+/// What a gateway gives each of its requests.
 struct request_setup {
   request_config config;
   std::string model;  ///< name that engines know it by
@@ -67,6 +71,7 @@ struct request_setup {
   node_id node;
   std::shared_ptr<const protocol_codec> protocol;
   std::function<std::chrono::seconds()> unix_time;
+  std::shared_ptr<held_places> places;  ///< of this request: one until its choices are known
   codec_actor codec;
   balancer_actor prefill_balancer;
   balancer_actor decode_balancer;
@@ -84,23 +89,19 @@ struct request_state_data {
   exchange_context context;
   http_exchange client;
   std::shared_ptr<prepared_exchange> exchange;
-  std::optional<schedule::request_machine> machine;
+  std::vector<choice_state> choices;  ///< empty until the prompt is encoded, then of one size
   std::map<schedule::engine_key, engine_actor> engines;  ///< that this request has talked to
-  wire::msg<wire::SequenceReady> sequence;               ///< under lease on a prefill engine
   actor_ref sink_ref;
-  std::vector<int32_t> emitted;  ///< all outputs so far; a new leg gets them as input
-  bool begun = false;            ///< the stream's head is out
-  bool stop_matched = false;     ///< a stop string ended the answer
+  bool begun = false;  ///< the stream's head is out
   bool ended = false;
   bool finishing = false;  ///< over, but the connection has not taken the end yet
   std::string unsent;      ///< refused by a full connection
-  uint32_t undrained = 0;  ///< tokens whose bytes wait in the connection
   std::chrono::nanoseconds started{};
   std::chrono::nanoseconds last_bytes{};
-  std::chrono::nanoseconds last_token{};
 };
 
-/// Owns one request until its last byte: legs, retries, deadline, cancel, token numbering.
+/// Owns one request until its last byte: choices with their legs and retries, deadline, cancel,
+/// token numbering.
 request_actor::behavior_type request(request_actor::stateful_pointer<request_state_data> self,
                                      const std::shared_ptr<const request_setup>& setup,
                                      const http_exchange& client,

@@ -6,8 +6,8 @@
 
 namespace deepinfer {
 
-/// Carries out what the request machine decides; a view over the actor's state, made anew in each
-/// handler.
+/// What the choices of a request share: prompt, client, connection, deadline, end. A view over the
+/// actor's state, made anew in each handler; `choice_core` moves each choice.
 class request_core {
 public:
   using self_ptr = request_actor::stateful_pointer<request_state_data>;
@@ -16,52 +16,44 @@ public:
 
   void start();
   void encoded(const encode_answer& answer);
-  void apply(const schedule::effects& list);
   /// An engine or the process is gone.
   void down(const caf::actor_addr& source);
   void ready(const wire::msg<wire::SequenceReady>& msg);
   void tokens(wire::Tokens::Reader msg);
   void drained();
   void tick();
-  void ask(const schedule::ask_route& what);
+  /// Client gone, shutdown: ends all choices.
+  void stop(schedule::end_reason reason, const failure& why);
   /// Ends the actor; nothing may be done with it afterwards.
   void quit();
 
-  [[nodiscard]] std::chrono::nanoseconds now() const {
-    return self_->clock().now().time_since_epoch();
-  }
-
-private:
-  void run(const schedule::ask_route& what);
-  void run(const schedule::submit_prefill& what);
-  void run(const schedule::submit_decode& what);
-  void run(const schedule::cancel_leg& what);
-  void run(const schedule::release_sequence& what);
-  void run(const schedule::grant_credit& what);
-  void run(const schedule::emit_tokens& what);
-  void run(const schedule::end_request& what);
-
+  /// New outputs of a choice, for the client.
+  void emit(choice_state& choice, const fed_tokens& what);
+  /// A choice has ended. The answer ends with the last of them, or with the first that failed.
+  void choice_over(const choice_state& choice, const schedule::end_request& what);
   /// Of the whole request, at least one.
   [[nodiscard]] uint32_t time_left_ms() const;
-  /// Sends a leg to its engine; the answer goes to the machine.
-  template <class Message>
-  void submit(const schedule::engine_key& key,
-              leg_epoch leg,
-              std::chrono::milliseconds within,
-              const wire::msg<Message>& what);
-  [[nodiscard]] engine_actor* engine(const schedule::engine_key& key);
-  void routed(schedule::engine_role role, const actor_ref& ref);
+
+private:
+  /// Why the choices asked for cannot be made; takes their places otherwise.
+  [[nodiscard]] std::optional<recipe::api_error> not_admitted() const;
+  void make_choices();
+  [[nodiscard]] choice_state* choice_of(wire::RequestKey::Reader key);
   void begin_stream();
   /// Sends, or keeps until the connection takes more.
   void write(const std::string& bytes);
   void flush();
   void refuse(const recipe::api_error& error);
-  void finish_stream(const schedule::end_request& what);
-  void stop_if_matched();
-  [[nodiscard]] choice_result result_of(const schedule::end_request& what) const;
+  void fail(const failure& why);
+  void log_failure(const choice_state& choice, const failure& why);
+  void finish_stream();
+  [[nodiscard]] uint32_t output_tokens() const;
   [[nodiscard]] answer_usage usage() const;
-  void observe(uint32_t count);
-  void release(const wire::msg<wire::SequenceReady>& ready);
+  void observe(choice_state& choice, size_t count);
+
+  [[nodiscard]] std::chrono::nanoseconds now() const {
+    return self_->clock().now().time_since_epoch();
+  }
 
   self_ptr self_;
 };

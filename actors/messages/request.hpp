@@ -19,6 +19,7 @@ struct client_gone {
 struct client_drained {};
 /// Asks the balancer again.
 struct route_again {
+  uint32_t choice = 0;
   schedule::ask_route what;
 };
 struct request_tick {};

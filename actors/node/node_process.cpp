@@ -278,6 +278,7 @@ result<void> running_node::spawn() {
   if (tokenizer_) {
     recipe::recipe_options options;
     options.conversion.thinking_by_default = config_.recipe.thinking_by_default;
+    options.conversion.max_choices = config_.actors.request.max_choices;
     options.thinking_forces_temperature = config_.recipe.thinking_forces_temperature;
     options.report_reasoning_tokens = config_.recipe.report_reasoning_tokens;
     options.max_prompt_tokens = config_.recipe.max_prompt_tokens;

@@ -25,32 +25,10 @@ sim_request draw_request(test::rng& random) {
   if (random.below(2) == 0) r.sampling = {1.0f, 1.0f, 0, random.next()};
   r.ignore_eos = random.below(4) == 0;
   r.stream = random.below(4) != 0;
+  if (random.below(3) == 0) r.choices = 1 + random.below(8);
+  if (random.below(3) == 0) r.logprobs = random.below(21);
+  if (random.below(4) == 0) r.stop_at = static_cast<int32_t>(2 + random.below(60));
   return r;
-}
-
-/// What must hold of an answer, whatever happened to the cluster.
-void check_answer(const sim_cluster& cluster,
-                  const sim_request& request,
-                  const sim_client& client) {
-  const auto want = cluster.expected(request);
-  REQUIRE(client.tokens().size() <= want.size());
-  CHECK(std::equal(client.tokens().begin(), client.tokens().end(), want.begin()));  // I-4, I-5
-  if (client.state() == sim_client::outcome::complete) CHECK(client.tokens() == want);
-  CHECK(client.state() != sim_client::outcome::cut);
-}
-
-/// I-6 and I-14: after all requests ended, everything that was held is free again.
-void check_idle(sim_cluster& cluster, sim_node& node) {
-  for (const auto& engine : node.actors.engines) {
-    const auto gauges = cluster.counters(node, engine);
-    for (const char* name :
-         {"sequences", "waiting", "steps_in_flight", "transfers", "staged", "requests_known"}) {
-      CAPTURE(name);
-      CHECK(gauges.at(name) == 0);
-    }
-    CHECK(gauges.at("free_tokens") == gauges.at("state_tokens"));
-  }
-  if (node.actors.gateway) CHECK(cluster.counters(node, node.actors.gateway).at("open") == 0);
 }
 
 }  // namespace
@@ -68,10 +46,10 @@ TEST_SUITE("sim") {
       const auto client = cluster.send(node, request);
       cluster.advance(5s);
       CHECK(client->state() == sim_client::outcome::complete);
-      check_answer(cluster, request, *client);
+      cluster.check_answer(request, *client);
     }
     cluster.advance(60s);
-    check_idle(cluster, node);
+    cluster.check_idle(node);
   }
 
   TEST_CASE("gateway, prefill and decode on three nodes find each other and answer alike") {
@@ -88,7 +66,7 @@ TEST_SUITE("sim") {
       const auto client = cluster.send(gateway, request);
       cluster.advance(5s);
       CHECK(client->state() == sim_client::outcome::complete);
-      check_answer(cluster, request, *client);
+      cluster.check_answer(request, *client);
     }
   }
 
@@ -110,7 +88,7 @@ TEST_SUITE("sim") {
       cluster.advance(10ms);
     }
     CHECK(slow->state() == sim_client::outcome::complete);
-    check_answer(cluster, request, *slow);
+    cluster.check_answer(request, *slow);
   }
 
   TEST_CASE("a client that leaves frees everything within a second of virtual time") {
@@ -130,9 +108,9 @@ TEST_SUITE("sim") {
     cluster.advance(500ms);
     for (const auto& client : clients) client->leave();
     cluster.advance(1s);
-    check_idle(cluster, gateway);
-    check_idle(cluster, prefill);
-    check_idle(cluster, decode);
+    cluster.check_idle(gateway);
+    cluster.check_idle(prefill);
+    cluster.check_idle(decode);
   }
 
   TEST_CASE("without engines a request gets a clear refusal, not silence") {

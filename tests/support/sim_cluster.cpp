@@ -1,5 +1,8 @@
 #include "tests/support/sim_cluster.hpp"
 
+#include "runtime/base/digest.hpp"
+#include "runtime/schedule/choices.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <sstream>
@@ -11,33 +14,59 @@ namespace {
 std::string encode(const sim_request& r) {
   std::ostringstream out;
   out << r.max_tokens << ' ' << r.sampling.temperature << ' ' << r.sampling.seed << ' '
-      << r.ignore_eos << ' ' << r.stream;
+      << r.ignore_eos << ' ' << r.stream << ' ' << r.choices << ' '
+      << (r.logprobs ? static_cast<int>(*r.logprobs) : -1) << ' ' << r.stop_at;
   for (const int32_t id : r.prompt) out << ' ' << id;
   return out.str();
 }
 
-// The answer's bytes: every token as "<id> ", the end as "end". An error event is "error".
+uint64_t digest_row(const token_logprobs& row) {
+  std::ostringstream out;
+  out << std::hexfloat << row.chosen;
+  for (const scored_token& one : row.best) out << ' ' << one.id << ' ' << one.logprob;
+  return digest_of(out.str()).lo;
+}
+
+// The answer's bytes: every token as "<id> ", of a choice above 0 as "<choice>:<id> ", with log
+// probabilities as "<choice>:<id>:<digest> "; the end of a choice as "<choice>! ", that of the
+// answer as "end". An error event is "error".
 class sim_writer final : public answer_writer {
 public:
+  sim_writer(const sim_request& request) : request_(request), stopped_(request.choices) {}
+
   std::string begin() override { return ""; }
   fed feed(const fed_tokens& tokens) override {
+    REQUIRE(tokens.choice < request_.choices);
+    REQUIRE(tokens.logprobs.size() == (request_.logprobs ? tokens.ids.size() : 0));
     std::string bytes;
-    for (const int32_t id : tokens.ids) bytes += std::to_string(id) + ' ';
+    for (size_t i = 0; i < tokens.ids.size() && !stopped_[tokens.choice]; ++i) {
+      const std::string id = std::to_string(tokens.ids[i]);
+      if (tokens.choice != 0 || request_.logprobs) bytes += std::to_string(tokens.choice) + ':';
+      bytes += id;
+      if (request_.logprobs) bytes += ':' + std::to_string(digest_row(tokens.logprobs[i]));
+      bytes += ' ';
+      stopped_[tokens.choice] = tokens.ids[i] == request_.stop_at;
+    }
     whole_ += bytes;
-    return {bytes, false};
+    return {bytes, stopped_[tokens.choice]};
   }
-  std::string end(const choice_result&, const answer_usage& usage) override {
-    const bool streamed = usage.output_tokens == 0 || !stream;
-    return (streamed ? whole_ : std::string{}) + "end";
+  std::string end(const choice_result& how, const answer_usage& usage) override {
+    REQUIRE(how.choice < request_.choices);
+    std::string bytes = request_.choices == 1 ? "" : std::to_string(how.choice) + "! ";
+    whole_ += bytes;
+    if (++ended_ < request_.choices) return bytes;
+    const bool streamed = usage.output_tokens == 0 || !request_.stream;
+    return (streamed ? whole_ : bytes) + "end";
   }
   std::string fail(const recipe::api_error& why) override {
     return why.status == 504 ? "late error" : "error";
   }
   std::string keep_alive() override { return ""; }
 
-  bool stream = true;
-
 private:
+  sim_request request_;
+  std::vector<bool> stopped_;
+  uint32_t ended_ = 0;
   std::string whole_;
 };
 
@@ -46,13 +75,17 @@ public:
   recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(
       const http_request& request, const exchange_context&) const override {
     auto out = std::make_shared<prepared_exchange>();
+    sim_request r;
     std::istringstream in{request.body};
+    int logprobs = -1;
     in >> out->max_tokens >> out->sampling.temperature >> out->sampling.seed >> out->ignore_eos >>
-        out->stream;
+        r.stream >> r.choices >> logprobs >> r.stop_at;
     for (int32_t id = 0; in >> id;) out->tokens.push_back(id);
-    auto writer = std::make_unique<sim_writer>();
-    writer->stream = out->stream;
-    out->writer = std::move(writer);
+    if (logprobs >= 0) r.logprobs = static_cast<uint32_t>(logprobs);
+    out->stream = r.stream;
+    out->choices = r.choices;
+    out->logprobs = r.logprobs;
+    out->writer = std::make_unique<sim_writer>(r);
     return out;
   }
   std::string error_body(const http_request&,
@@ -114,17 +147,33 @@ void sim_client::take(const std::string& bytes) {
       half_.ends_with("end") || half_.ends_with("error") ? half_.size() : half_.rfind(' ') + 1;
   std::istringstream in{half_.substr(0, whole)};
   half_.erase(0, whole);
-  for (std::string word; in >> word;) {
-    if (word == "end")
-      state_ = outcome::complete;
-    else if (word == "late")
-      late_ = true;
-    else if (word == "error")
-      state_ = outcome::error_event;
-    else
-      tokens_.push_back(std::stoi(word));
-  }
+  for (std::string word; in >> word;) take_word(word);
   text_ += bytes;
+}
+
+void sim_client::take_word(const std::string& word) {
+  if (word == "end") {
+    state_ = outcome::complete;
+  } else if (word == "late") {
+    late_ = true;
+  } else if (word == "error") {
+    state_ = outcome::error_event;
+  } else if (word.ends_with('!')) {
+    REQUIRE_FALSE(std::exchange(choices_[std::stoul(word)].ended, true));
+  } else {
+    const size_t first = word.find(':'), second = word.find(':', first + 1);
+    sim_choice& choice = choices_[first == std::string::npos ? 0 : std::stoul(word)];
+    REQUIRE_FALSE(choice.ended);
+    choice.tokens.push_back(std::stoi(first == std::string::npos ? word : word.substr(first + 1)));
+    if (first != std::string::npos && second != std::string::npos)
+      choice.rows.push_back(std::stoull(word.substr(second + 1)));
+  }
+}
+
+const sim_choice& sim_client::choice(uint32_t number) const {
+  static const sim_choice none;
+  const auto found = choices_.find(number);
+  return found == choices_.end() ? none : found->second;
 }
 
 void sim_client::read_all() {
@@ -236,16 +285,54 @@ std::shared_ptr<sim_client> sim_cluster::send(sim_node& gateway,
   return client;
 }
 
-std::vector<int32_t> sim_cluster::expected(const sim_request& request) const {
+sim_choice sim_cluster::expected(const sim_request& request, uint32_t choice) const {
+  model::sampling_params params = request.sampling;
+  params.seed = schedule::choice_seed(params.seed, choice);
   std::vector<int32_t> all = request.prompt;
-  std::vector<int32_t> out;
-  while (out.size() < request.max_tokens && all.size() < options_.model.context_limit) {
-    const int32_t next = model::toy_next_token(options_.model, all, request.sampling);
+  sim_choice out;
+  out.ended = request.choices > 1;  // a single answer's end is that of the whole
+  while (out.tokens.size() < request.max_tokens && all.size() < options_.model.context_limit) {
+    const int32_t next = model::toy_next_token(options_.model, all, params);
+    if (request.logprobs)
+      out.rows.push_back(
+          digest_row(model::toy_logprobs(options_.model, all, next, *request.logprobs)));
     all.push_back(next);
-    out.push_back(next);
+    out.tokens.push_back(next);
     if (next == options_.model.stop_token && !request.ignore_eos) break;
+    if (next == request.stop_at) break;
   }
   return out;
+}
+
+void sim_cluster::check_answer(const sim_request& request, const sim_client& client) const {
+  for (uint32_t i = 0; i < request.choices; ++i) {
+    CAPTURE(i);
+    const sim_choice want = expected(request, i);
+    const sim_choice& got = client.choice(i);
+    REQUIRE(got.tokens.size() <= want.tokens.size());
+    CHECK(std::equal(got.tokens.begin(), got.tokens.end(), want.tokens.begin()));  // I-4, I-5
+    CHECK(got.rows.size() == (request.logprobs ? got.tokens.size() : 0));
+    CHECK(std::equal(got.rows.begin(), got.rows.end(), want.rows.begin()));
+    if (got.ended || client.state() == sim_client::outcome::complete) CHECK(got == want);
+  }
+  CHECK(client.choice(request.choices).tokens.empty());
+  CHECK(client.state() != sim_client::outcome::cut);
+}
+
+void sim_cluster::check_idle(sim_node& node) {
+  for (const auto& engine : node.actors.engines) {
+    const auto gauges = counters(node, engine);
+    for (const char* name : {"sequences", "waiting", "steps_in_flight", "transfers", "staged",
+                             "requests_known", "receivers"}) {
+      CAPTURE(name);
+      CHECK(gauges.at(name) == 0);
+    }
+    CHECK(gauges.at("free_tokens") == gauges.at("state_tokens"));
+  }
+  if (!node.actors.gateway) return;
+  const auto gauges = counters(node, node.actors.gateway);
+  CHECK(gauges.at("open") == 0);
+  CHECK(gauges.at("places") == 0);
 }
 
 std::map<std::string, int64_t> sim_cluster::counters(sim_node& node,

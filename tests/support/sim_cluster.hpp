@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,18 @@ struct sim_request {
   model::sampling_params sampling;
   bool ignore_eos = false;
   bool stream = true;
+  uint32_t choices = 1;
+  std::optional<uint32_t> logprobs;  ///< alternatives
+  int32_t stop_at = -1;              ///< a token that stands for a stop string
+};
+
+/// One answer to a request.
+struct sim_choice {
+  std::vector<int32_t> tokens;
+  std::vector<uint64_t> rows;  ///< digests of the tokens' log probabilities, when asked for
+  bool ended = false;
+
+  friend bool operator==(const sim_choice&, const sim_choice&) = default;
 };
 
 /// A client and its connection. Takes what it is given at once, or slowly, or goes away.
@@ -56,7 +69,9 @@ public:
 
   [[nodiscard]] outcome state() const { return state_; }
   [[nodiscard]] uint16_t status() const { return status_; }
-  [[nodiscard]] const std::vector<int32_t>& tokens() const { return tokens_; }
+  /// Those of the answer, or of the first of several.
+  [[nodiscard]] const std::vector<int32_t>& tokens() const { return choice(0).tokens; }
+  [[nodiscard]] const sim_choice& choice(uint32_t number) const;
   [[nodiscard]] bool left() const { return left_; }
   /// The answer ended at the request's time limit.
   [[nodiscard]] bool late() const { return late_; }
@@ -64,6 +79,7 @@ public:
 
 private:
   void take(const std::string& bytes);
+  void take_word(const std::string& word);
 
   size_t capacity_;
   size_t pending_ = 0;
@@ -73,7 +89,7 @@ private:
   outcome state_ = outcome::open;
   uint16_t status_ = 0;
   std::string text_, half_;
-  std::vector<int32_t> tokens_;
+  std::map<uint32_t, sim_choice> choices_;
   std::function<void()> drain_;
   std::function<void(const failure&)> closed_;
 };
@@ -126,8 +142,16 @@ public:
   void advance(std::chrono::nanoseconds time) { driver_.advance(time); }
   [[nodiscard]] std::chrono::nanoseconds now() const { return driver_.now(); }
 
-  /// What the oracle says a request's output is.
-  [[nodiscard]] std::vector<int32_t> expected(const sim_request& request) const;
+  /// What the oracle says a request's output is, and all of a choice.
+  [[nodiscard]] std::vector<int32_t> expected(const sim_request& request) const {
+    return expected(request, 0).tokens;
+  }
+  [[nodiscard]] sim_choice expected(const sim_request& request, uint32_t choice) const;
+  /// What must hold of an answer, whatever happened to the cluster: every choice is as far as it
+  /// goes what the oracle says, and a complete answer all of it.
+  void check_answer(const sim_request& request, const sim_client& client) const;
+  /// I-6 and I-14: after all requests ended, everything that was held is free again.
+  void check_idle(sim_node& node);
   /// Gauges of an actor, read as the console reads them.
   [[nodiscard]] std::map<std::string, int64_t> counters(sim_node& node,
                                                         const inspectable_actor& actor);
