@@ -13,7 +13,8 @@ from cluster import MODEL, wait_until  # noqa: E402
 
 HELLO = [{'role': 'user', 'content': 'Hello!'}]
 GREETING = 'Hello! How can I help you?'
-PLAIN = {'model': 'default', 'max_tokens': 200, 'temperature': 0,
+# The library no longer names `temperature`; the protocol still has it.
+PLAIN = {'model': 'default', 'max_tokens': 200, 'extra_body': {'temperature': 0},
          'thinking': {'type': 'disabled'}}
 MESSAGES_TOOLS = [{'name': one['name'], 'description': one['description'],
                    'input_schema': one['parameters']} for one in TOOLS]
@@ -108,7 +109,7 @@ class Messages(cluster.ClusterTest):
     def test_what_is_wrong_arrives_as_the_right_exception(self):
         create = self.client.messages.create
         with self.assertRaises(anthropic.BadRequestError) as bad:
-            create(messages=HELLO, **dict(PLAIN, temperature=3))
+            create(messages=HELLO, **dict(PLAIN, extra_body={'temperature': 3}))
         self.assertEqual(bad.exception.body['error']['type'], 'invalid_request_error')
         self.assertIn('temperature', bad.exception.body['error']['message'])
         self.assertTrue(bad.exception.request_id)
