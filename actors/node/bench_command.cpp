@@ -3,6 +3,7 @@
 #include "actors/bench/kernel_figures.hpp"
 #include "actors/bench/model_figures.hpp"
 #include "actors/bench/peer_process.hpp"
+#include "actors/bench/recipe_figures.hpp"
 #include "actors/bench/serve_figures.hpp"
 #include "actors/node/commands.hpp"
 #include "kernels/api/cpu_device.hpp"
@@ -28,6 +29,7 @@ struct bench_flags {
   std::string only;
   uint32_t threads = 0;
   std::string small, shard, level = "L1";
+  std::string tokenizer, text;
   uint32_t long_steps = 0;
 };
 
@@ -120,6 +122,27 @@ int run_model(const bench_flags& flags) {
   return show(bench::measure_model_figures(plan), flags);
 }
 
+int run_recipe(const bench_flags& flags) {
+  bench::recipe_plan plan;
+  plan.text = flags.text;
+  plan.tokenizer = flags.tokenizer.empty() ? std::string{"examples/models/tiny-v41/tokenizer.json"}
+                                           : flags.tokenizer;
+  if (flags.tokenizer.empty() && !std::filesystem::exists(plan.tokenizer)) {
+    std::fputs("deepinfer bench: the bundled tokenizer is not here: name one (--tokenizer)\n",
+               stderr);
+    return exit_failed;
+  }
+  if (flags.smoke) {
+    plan.rounds = 1;
+    plan.text_bytes = 40'000;
+    plan.messages = 6;
+    plan.conversation_tokens = 3000;
+    plan.outputs = 2;
+    plan.output_bytes = 800;
+  }
+  return show(bench::measure_recipe_figures(plan), flags);
+}
+
 CLI::App* add_bench(CLI::App& bench,
                     const char* name,
                     const char* about,
@@ -168,6 +191,12 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1u, kernels::most_device_threads));
   kernels->callback([flags, &exit_code] { exit_code = run_kernels(*flags); });
   serve->callback([flags, &exit_code] { exit_code = run_serve(*flags); });
+  auto* recipe = add_bench(
+      *bench, "recipe", "From a request's bytes to tokens, and from tokens to its events.", flags);
+  recipe->add_option("--tokenizer", flags->tokenizer,
+                     "a tokenizer.json (default: the bundled one)");
+  recipe->add_option("--text", flags->text, "a UTF-8 file to encode (default: made-up text)");
+  recipe->callback([flags, &exit_code] { exit_code = run_recipe(*flags); });
 }
 
 }  // namespace deepinfer

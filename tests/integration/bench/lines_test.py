@@ -85,6 +85,37 @@ class Bench(unittest.TestCase):
                 self.assertTrue(any(name.startswith(case) and name.endswith(suffix)
                                     for name in names), names)
 
+    def test_recipe_follows_a_request_in_and_an_answer_out(self):
+        lines = self.lines('recipe', '--tokenizer', os.path.join(MODEL, 'tokenizer.json'))
+        self.check_lines(lines, ['recipe.encode_t1', 'recipe.encode_wall_t2', 'recipe.turn.whole',
+                                 'recipe.turn.encode', 'recipe.next_turn.whole',
+                                 'recipe.next_turn.known', 'recipe.output.parser',
+                                 'recipe.output.whole_token'])
+        values = {line['name']: line for line in lines}
+        for line in lines:
+            if not line['name'].endswith('.convert'):  # a difference of two times
+                self.assertGreater(line['value'], 0, line)
+        self.assertEqual(values['recipe.next_turn.whole']['ratio_to'], 'recipe.turn.whole')
+        self.assertGreater(values['recipe.next_turn.known']['value'], 0.3)
+        self.assertLess(values['recipe.next_turn.known']['value'], 1)
+        self.assertEqual(round(values['recipe.turn.tokens']['value'], -3), 3000)
+
+    def test_recipe_encodes_the_text_it_is_given(self):
+        tokenizer = os.path.join(MODEL, 'tokenizer.json')
+        with tempfile.NamedTemporaryFile(suffix='.txt') as text:
+            text.write('Some words, ein paar Wörter. '.encode() * 200)
+            text.flush()
+            lines = self.lines('recipe', '--tokenizer', tokenizer, '--text', text.name)
+            self.check_lines(lines, ['recipe.encode_t1'])
+            text.write(b'\xff')
+            text.flush()
+            got = self.run_bench('recipe', '--smoke', '--tokenizer', tokenizer, '--text', text.name)
+        self.assertEqual(got.returncode, 1)
+        self.assertIn('not UTF-8', got.stderr)
+        got = self.run_bench('recipe', '--smoke', '--tokenizer', '/no/such/file')
+        self.assertEqual(got.returncode, 1)
+        self.assertIn('/no/such/file', got.stderr)
+
     def test_without_json_it_is_a_table_with_one_row_a_figure(self):
         got = self.run_bench('fabric', '--smoke')
         self.assertEqual(got.returncode, 0, got.stderr)
