@@ -7,15 +7,14 @@
 namespace deepinfer::recipe::messages {
 namespace {
 
-/// A tool that somebody else than the client would run; true when it is left out.
+/// True for a tool that is left out. Only those that the client describes itself are known here,
+/// not those that a type stands for, whoever runs them.
 bool is_dropped(field_reader& tool, const conversion_options& options) {
   const auto type = tool.string("type");
   if (!type || *type == "custom") return false;  // the explicit word for a client's own tool
-  if (!type->starts_with("web_search")) {
-    tool.fail("type", "is " + in_quotes(*type) + ": server tools are not supported here");
-  } else if (options.refuse_web_search_in_messages) {
-    tool.fail("type", "is " + in_quotes(*type) + ": web search is not supported here");
-  }
+  if (!type->starts_with("web_search") || options.refuse_web_search_in_messages)
+    tool.fail("type", "is " + in_quotes(*type) +
+                          ", which is not supported here: declare tools by `input_schema`");
   return true;
 }
 
