@@ -40,9 +40,12 @@ inline void check_prompt(const recipe::rendered_prompt& prompt) {
 }
 
 /// A request becomes a prompt, or a 400 that says why in well-formed text.
-inline int check_body(recipe::api_protocol protocol, const uint8_t* data, size_t size) {
+inline int check_body(recipe::api_protocol protocol,
+                      const uint8_t* data,
+                      size_t size,
+                      const recipe::conversion_options& options = {}) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  auto request = recipe::parse_request(protocol, body);
+  auto request = recipe::parse_request(protocol, body, options);
   if (request) {
     check_prompt(recipe::render(std::move(request->talk)));
   } else {
