@@ -12,6 +12,15 @@
 
 namespace deepinfer::recipe {
 
+/// What the published format leaves open, and what holds here:
+/// * JSON mode writes one space for each stretch of hidden text, however that was cut.
+/// * A stray `</think>` ends such a stretch; it is dropped wherever it stands in an answer.
+/// * Everything in a call block that is no name, key or value is dropped, the block may begin again
+///   inside itself, and any `</｜DSML｜` closes what is innermost: a value, else a call.
+/// * A call or a key whose closing quote is missing goes on to the next quote.
+/// * Keys may repeat and names may be empty; nothing is compared with the declared tools.
+/// * A call counts once its name is complete, though its arguments may be cut off.
+/// * Nothing in the text is checked to be UTF-8: the decoder in front replaces what is not.
 enum class output_state : uint8_t {
   reasoning_lead,  // "lead": line feeds at the very start are dropped
   reasoning,

@@ -35,8 +35,8 @@ output_parser::output_parser(const parser_options& options)
       repair_(options.repair_arguments),
       json_mode_(options.json_mode) {
   constexpr std::array states = {
-      state::reasoning_lead, state::reasoning, state::content_lead,
-      state::content,        state::calls,     state::plain};  // in the order of parser_start
+      state::reasoning_lead, state::reasoning, state::content_lead, state::content,
+      state::calls,          state::plain,     state::json};  // in the order of parser_start
   enter(states[static_cast<size_t>(options.start)]);
 }
 

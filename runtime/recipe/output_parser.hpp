@@ -33,7 +33,8 @@ enum class parser_start : uint8_t {
   answer,     ///< behind `</think>`
   content,    ///< inside an answer that the prompt began
   calls,      ///< inside a call block that the prompt opened
-  plain       ///< no turn at all: text without any marks but the stop sequences
+  plain,      ///< no turn at all: text without any marks but the stop sequences
+  json_value  ///< JSON mode, inside a value that the prompt began
 };
 
 struct parser_options {

@@ -69,6 +69,15 @@ sampling_choice choose_sampling(const client_request& request, const recipe_opti
   return chosen;
 }
 
+/// Where an answer goes on that the prompt began. In JSON mode text is hidden up to the value, so
+/// that it must be known when that has begun already.
+parser_start start_behind(std::string_view content, bool json_mode) {
+  const bool begun = content.find_first_of("{[") != std::string_view::npos ||
+                     content.find("```json\n") != std::string_view::npos ||
+                     content.find("```\n") != std::string_view::npos;
+  return json_mode && begun ? parser_start::json_value : parser_start::content;
+}
+
 parser_options choose_parsing(const client_request& request, const recipe_options& options) {
   const conversation& talk = request.talk;
   parser_options parsing;
@@ -83,7 +92,7 @@ parser_options choose_parsing(const client_request& request, const recipe_option
   if (talk.continues_last) {
     const message& prefix = talk.messages.back();
     if (!talk.thinking || !prefix.content.empty()) {
-      parsing.start = parser_start::content;
+      parsing.start = start_behind(prefix.content, parsing.json_mode);
     } else {
       parsing.start = prefix.reasoning.empty() ? parser_start::thinking : parser_start::reasoning;
     }

@@ -23,7 +23,7 @@ fuzz::bytes seed(uint8_t choice, std::string_view output) {
 
 parser_options options_of(uint8_t choice) {
   parser_options options;
-  options.start = static_cast<parser_start>((choice & 0x07) % 6);
+  options.start = static_cast<parser_start>((choice & 0x07) % 7);
   options.parse_tool_calls = (choice & 0x08) == 0;
   options.json_mode = (choice & 0x10) != 0;
   options.repair_arguments = (choice & 0x20) != 0;

@@ -177,6 +177,8 @@ std::string start_of(parser_start start) {
       return "calls";
     case parser_start::plain:
       return "plain";
+    case parser_start::json_value:
+      return "json";
   }
   return "";
 }

@@ -271,6 +271,12 @@ TEST_SUITE("runtime/recipe") {
           parser_start::calls);
     CHECK(start(prefix(R"(,"content":"c")", off)) == parser_start::content);
     CHECK(start(prefix(R"(,"content":"c")", "")) == parser_start::content);
+    const std::string json = R"(,"response_format":{"type":"json_object"})";
+    CHECK(start(prefix(R"(,"content":"json: ")", json)) == parser_start::content);
+    for (const char* begun : {R"({\"json\": )", R"(json [)", R"(```json\n)", R"(json\n```\n)"})
+      CHECK(start(prefix(R"(,"content":")" + std::string(begun) + "\"", json)) ==
+            parser_start::json_value);
+    CHECK(start(prefix(R"(,"content":"{json")", "")) == parser_start::content);
     CHECK(start(prefix(R"(,"content":"","reasoning_content":"r")", "")) == parser_start::reasoning);
     CHECK(start(prefix(R"(,"content":"")", "")) == parser_start::thinking);
     CHECK_FALSE(prepare(test::user_body("q", tools + R"(,"tool_choice":"none")"))

@@ -174,6 +174,7 @@ recipe::parser_options output_grammar::options_for(const std::string& text) {
   options.start = starts[random_.below(starts.size())];
   options.parse_tool_calls = !one_in(6);
   options.json_mode = one_in(5);
+  if (options.json_mode && one_in(3)) options.start = start::json_value;
   options.repair_arguments = one_in(2);
   if (one_in(3))
     for (uint32_t left = 1 + random_.below(4); left > 0; --left)

@@ -210,7 +210,7 @@ TEST_SUITE("runtime/recipe") {
       for (const std::string& text : finished_arguments(false, raw_values))
         broken_without += valid(text) ? 0 : 1;
     }
-    CHECK(finished > 5000);
+    CHECK(finished > 4000);
     CHECK(broken_without > 300);
   }
 

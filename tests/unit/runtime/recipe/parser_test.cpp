@@ -322,6 +322,8 @@ TEST_SUITE("runtime/recipe") {
     CHECK(parse(json, "[1]").text == "[1]");
     CHECK(parse(json, "\n\n```\n[1]\n```").text == "[1]");
     CHECK(parse(with_stops({"]"}, json), "x] [1]").text == " [1");
+    json.start = parser_start::json_value;
+    CHECK(parse(json, "1, \"b\": [2]}\n```\nDone").text == "1, \"b\": [2]} ");
     json.start = parser_start::thinking;
     CHECK(parse(json, "think {}</think>{}") == parsed{"think {}", "{}", "", {}});
   }
@@ -346,6 +348,26 @@ TEST_SUITE("runtime/recipe") {
     CHECK(push("b") == "<b");
     CHECK(push("x\n\n") == "x");
     CHECK(push("y EN") == "\n\ny ");
+    CHECK(push("<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n").starts_with("EN"));
+    CHECK(push("<｜DSML｜ parameter name=\"loc") == "{\"loc");
+    CHECK(push("ation\" string=\"true\">Par") == "ation\": \"Par");
+    CHECK(push("is</") == "is");
+    CHECK(push("b\"") == "</b\\\"");
+    CHECK(push("</｜DSML｜ parameter>\n<｜DSML｜ parameter name=\"n\" string=\"false\">[1,") ==
+          "\", \"n\": [1,");
+    CHECK(push(" 2]</｜DSML｜ parameter>\n</｜DSML｜ invoke>") == " 2]}");
+  }
+
+  TEST_CASE("what follows a stop sequence is not read") {
+    output_parser parser(with_stops({"END"}));
+    const auto push = [&parser](std::string_view text) {
+      std::vector<output_chunk> chunks;
+      parser.push(text, chunks);
+      std::string joined;
+      for (const output_chunk& chunk : chunks) joined += chunk.text;
+      return joined;
+    };
+    CHECK(push("y EN") == "y ");
     CHECK(push("ENDING") == "EN");
     CHECK(parser.stopped());
     CHECK(push("more").empty());
