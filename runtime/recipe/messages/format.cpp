@@ -58,6 +58,12 @@ void write_usage(json_writer& json, const token_usage& usage) {
   json.number("cache_creation_input_tokens", 0);
   json.number("cache_read_input_tokens", cached);
   json.number("output_tokens", usage.completion_tokens);
+  if (usage.reasoning_tokens) {
+    json.key("output_tokens_details");
+    json.begin_object();
+    json.number("thinking_tokens", *usage.reasoning_tokens);
+    json.end_object();
+  }
   json.text("service_tier", "standard");
   json.end_object();
 }

@@ -263,6 +263,16 @@ TEST_SUITE("runtime/recipe/messages") {
     CHECK(collected(false, {}, {.usage = {3, 9, 1, std::nullopt}}) == body("", usage(0, 3, 1)));
   }
 
+  TEST_CASE("tokens of thoughts are told at the end, when they are counted") {
+    const ending how{.usage = {4, 0, 3, 2}};
+    const std::string counted =
+        R"("usage":{"input_tokens":4,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,)"
+        R"("output_tokens":3,"output_tokens_details":{"thinking_tokens":2},)"
+        R"("service_tier":"standard"})";
+    CHECK(streamed(false, {}, how) == started() + ended("end_turn", counted));
+    CHECK(collected(false, {}, how) == body("", counted));
+  }
+
   TEST_CASE("an answer that fails after its first byte ends with an error event") {
     const auto format =
         make_event_format(api_protocol::messages, identity(), {false, false, false, {}});
