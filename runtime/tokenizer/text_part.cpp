@@ -16,9 +16,9 @@ public:
   std::vector<text_part> run() {
     size_t plain = 0;
     for (const special_range& range : specials_) {
-      const bool was_cut = cut_plain(plain, range.begin);
+      cut_plain(plain, range.begin);
       ++next_special_;
-      if (was_cut || range.end - begin_ >= part_bytes_) close(range.end);
+      if (range.end - begin_ >= part_bytes_) close(range.end);
       plain = range.end;
     }
     cut_plain(plain, text_.size());
@@ -27,9 +27,9 @@ public:
   }
 
 private:
-  /// Cuts a run by its own bytes, not by what is open before it, and `run` ends a part behind it:
-  /// so a long message has the same parts wherever it stands. True when there was a cut.
-  bool cut_plain(size_t from, size_t to) {
+  /// Cuts a run by its own bytes, not by what is open before it: so a long message has the same
+  /// parts wherever it stands, and so has what follows it.
+  void cut_plain(size_t from, size_t to) {
     const std::string_view run = text_.substr(from, to - from);
     size_t at = 0;
     while (run.size() - at > part_bytes_) {
@@ -38,7 +38,6 @@ private:
       close(from + cut);
       at = cut;
     }
-    return at != 0;
   }
 
   void close(size_t end) {

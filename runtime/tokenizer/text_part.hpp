@@ -17,10 +17,10 @@ struct text_part {
   size_t offset = 0;                        ///< of `text` in the prompt
 };
 
-/// Cuts a prompt that passed `tokenizer::check` into parts: a plain run of more than `part_bytes`
-/// about every `part_bytes`, shorter ones together up to that size; at most 2 + 2 * size /
-/// part_bytes parts. Prompts that begin alike have the same parts up to the last cut in the common
-/// beginning, and after a difference again behind the next long run. Points into the arguments.
+/// Cuts a prompt that passed `tokenizer::check` into parts of at least `part_bytes` (the last one
+/// may be shorter): a longer plain run about every `part_bytes`, shorter ones together. Prompts
+/// that begin alike have the same parts up to the last cut in the common beginning, and after a
+/// difference again behind the first cut in the next long run. Points into the arguments.
 [[nodiscard]] std::vector<text_part> cut_parts(const tokenizer& source,
                                                std::string_view text,
                                                std::span<const special_range> specials,

@@ -97,7 +97,8 @@ TEST_SUITE("runtime/tokenizer") {
       for (size_t i = rules.size(); i-- > 1;)
         std::swap(rules[i], rules[random.below(static_cast<uint32_t>(i) + 1)]);
       const bpe_merger merger(identity(), rules);
-      std::vector<std::string> candidates = {"", std::string(17, 'a')};
+      std::vector<std::string> candidates = {""};
+      for (size_t size = 1; size <= 17; ++size) candidates.emplace_back(size, 'a');
       while (candidates.size() < 300) {
         std::string piece;
         for (uint32_t left = 1 + random.below(17); left > 0; --left)
@@ -118,6 +119,18 @@ TEST_SUITE("runtime/tokenizer") {
     }
     CHECK(whole > 1000);
     CHECK(several > 10'000);
+  }
+
+  TEST_CASE("pieces of one letter are told apart by their length") {
+    const std::vector<merge_rule> rules = {
+        {'a', 'a', 256}, {256, 256, 257}, {257, 257, 258}, {258, 258, 259}};
+    const bpe_merger merger(identity(), rules);
+    for (const size_t known : {2u, 4u, 8u, 16u}) {
+      const std::vector<std::string> candidates = {std::string(known, 'a')};
+      const text::piece_table table(merger, candidates);
+      for (size_t size = 1; size <= 17; ++size)
+        CHECK((table.find(std::string(size, 'a')) >= 0) == (size == known));
+    }
   }
 
   TEST_CASE("pairs of all bytes merge, whatever their number") {

@@ -89,7 +89,7 @@ TEST_SUITE("runtime/tokenizer") {
     }
   }
 
-  TEST_CASE("parts are the whole prompt, not too many, and join to its ids") {
+  TEST_CASE("parts are the whole prompt, not smaller than asked for, and join to its ids") {
     const auto& tokenizer = *test::tiny_tokenizer();
     for (uint64_t seed = 1; seed <= 400; ++seed) {
       CAPTURE(seed);
@@ -111,9 +111,9 @@ TEST_SUITE("runtime/tokenizer") {
         CHECK(part.offset == joined.size());
         joined += part.text;
         ranges += part.specials.size();
+        if (joined.size() != prompt.size()) CHECK(part.text.size() >= part_bytes);
       }
       CHECK(joined == prompt);
-      CHECK(parts.size() <= 2 + 2 * prompt.size() / std::max<size_t>(1, part_bytes));
       CHECK(ranges == specials.size());
       CHECK(encode_parts(parts) == encode(prompt, specials));
     }

@@ -66,6 +66,23 @@ TEST_SUITE("runtime/tokenizer") {
     CHECK(found[3] == found[0]);
   }
 
+  TEST_CASE("parts of one digest are told apart by their bytes and by each of their ranges") {
+    part_cache cache({}, [](const text_part&) { return digest128{1, 1}; });
+    const std::string bytes = "<think><think>", others = "<think><Think>";
+    const std::vector<text::special_range> first{{0, 7}}, second{{7, 14}}, longer{{0, 14}},
+        both{{0, 7}, {7, 14}};
+    const std::vector<text_part> all{{bytes, {}, 0},     {bytes, first, 0}, {bytes, second, 0},
+                                     {bytes, longer, 0}, {bytes, both, 0},  {others, first, 0}};
+    for (size_t kept = 0; kept < all.size(); ++kept) {
+      CAPTURE(kept);
+      const std::vector one{cache.make(all[kept], {9})};
+      cache.keep("a", one);
+      const auto found = cache.find("a", all);
+      for (size_t i = 0; i < all.size(); ++i) CHECK((found[i] != nullptr) == (i == kept));
+    }
+    CHECK(cache.counters().parts == 1);
+  }
+
   TEST_CASE("one part too many and the one used longest ago is gone") {
     part_cache_limits limits;
     limits.max_parts = 3;

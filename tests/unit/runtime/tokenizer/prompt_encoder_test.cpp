@@ -249,6 +249,19 @@ TEST_SUITE("runtime/tokenizer") {
     CHECK(cache->counters().parts_found > before.parts_found);
   }
 
+  TEST_CASE("a last part that the next turn will go on with is not kept") {
+    const auto cache = std::make_shared<text::part_cache>();
+    const auto encoder = with_cache(cache, 100);
+    prompt p;
+    p.add_special("<｜User｜>");
+    p.add("Hello");
+    check_ids(*encoder, "a", p);
+    CHECK(cache->counters().parts == 0);
+    p.add(std::string(100, 'x'));
+    check_ids(*encoder, "a", p);
+    CHECK(cache->counters().parts == 1);  // one of full size may well come again
+  }
+
   TEST_CASE("an empty prompt has no ids") {
     const auto encoder = with_cache(std::make_shared<text::part_cache>(), 64);
     check_ids(*encoder, "a", {});
