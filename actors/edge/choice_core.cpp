@@ -204,8 +204,8 @@ void choice_core::tokens(wire::Tokens::Reader in) {
   if (end == end_reason::failed && choice_.machine.state() == request_state::prefilling)
     return apply(choice_.machine.refused(leg, why, now()));
   const auto ids = read_tokens(in.getIds(), UINT32_MAX);
-  auto rows = ids ? wire::read_logprobs(in.getLogprobs(), {ids->size(), choice_.sampling.logprobs})
-                  : ids.error();
+  result<std::vector<token_logprobs>> rows = failure{error_code::corrupt, "no token ids"};
+  if (ids) rows = wire::read_logprobs(in.getLogprobs(), {ids->size(), choice_.sampling.logprobs});
   // An engine that writes nonsense is left for another one.
   if (!rows)
     return apply(choice_.machine.tokens(leg, in.getFirstIndex(), {}, end_reason::failed,
