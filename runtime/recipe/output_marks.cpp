@@ -141,6 +141,7 @@ std::unique_ptr<const stop_marks> stop_marks::make(const parser_options& options
                            .next = state::finished,
                            .does = effect::stop,
                            .fallback = fallback_of(text)});
+    made->first_bytes += text[0];
     note_beginning(made->begins, text[0], made->states);
   }
   return made;

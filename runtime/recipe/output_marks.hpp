@@ -75,6 +75,7 @@ struct output_marks {
 struct stop_marks {
   std::vector<std::string> texts;
   std::vector<output_mark> marks;  ///< refer to `texts`
+  std::string first_bytes;         ///< of each, side by side
   uint16_t states = 0;             ///< bits of the states they apply to
   mark_beginnings begins{};        ///< of these and of all other marks
 

@@ -90,10 +90,13 @@ output_parser::completed output_parser::advance(unsigned char byte) {
   active_ = false;
   auto now = progress_.begin();
   if (has_stops())
-    for (const output_mark& mark : stops_->marks) {
-      if (step(mark, *now, byte)) return {&mark, mark.text.size()};
-      active_ = active_ || now->matched > 0;
-      ++now;
+    for (const char first : stops_->first_bytes) {
+      progress& stop = *now++;
+      // Most of many stop sequences have not begun and do not begin here.
+      if (stop.matched == 0 && static_cast<unsigned char>(first) != byte) continue;
+      const output_mark& mark = stops_->marks[static_cast<size_t>(&stop - progress_.data())];
+      if (step(mark, stop, byte)) return {&mark, mark.text.size()};
+      active_ = active_ || stop.matched > 0;
     }
   for (const output_mark& mark : marks_->at(state_)) {
     if (mark.at_start) {
@@ -157,7 +160,7 @@ void output_parser::release(size_t begin,
   const size_t held = held_.size();
   if (begin < held) {  // then all of it is still to do: a mark ends in `text`
     const size_t newlines = std::min(end, held_.begun.newlines);
-    take_default(std::string(newlines, '\n'), out);
+    if (newlines > 0) take_default(std::string(newlines, '\n'), out);
     take_default(held_.mark->text.substr(0, std::min(end, held) - newlines), out);
     begin = std::min(end, held);
   }
