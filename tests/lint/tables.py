@@ -95,7 +95,7 @@ DEPENDENCIES = {
     'libjpeg': 'libjpeg62-turbo-dev', 'libpng': 'libpng-dev', 'libwebp': 'libwebp-dev',
     'libwebpdemux': 'libwebp-dev',
     'libpcre2-8': 'libpcre2-dev', 'libutf8proc': 'libutf8proc-dev', 'libxxhash': 'libxxhash-dev',
-    'openssl': 'libssl-dev', 'prometheus-cpp-core': 'prometheus-cpp-dev', 'python3': 'python3',
+    'liburing': 'liburing-dev', 'openssl': 'libssl-dev', 'rocksdb': 'librocksdb-dev', 'prometheus-cpp-core': 'prometheus-cpp-dev', 'python3': 'python3',
     'simdjson': 'libsimdjson-dev', 'spdlog': 'libspdlog-dev', 'tomlplusplus': 'libtomlplusplus-dev',
     'threads': None,       # comes with the compiler
     'cuda': None,          # only -Dcuda=enabled needs it

@@ -1,0 +1,249 @@
+// How blocks end: expiry, pressure, quarantine, purge. And how a store's blocks come back.
+#include "proto/types/check.hpp"
+#include "storage/catalog/catalogue.hpp"
+
+#include <algorithm>
+
+namespace deepinfer::storage {
+
+void catalogue::remove(uint32_t id, catalogue_effects& effects) {
+  entry& e = entries_[id];
+  DEEPINFER_CHECK(e.first_child == none && e.pins == 0);
+  if (e.state == block_state::committed) {
+    announce(change_kind::removed, id);
+    effects.erased.push_back(e.key);
+    lists_of(e).remove(id, entries_);
+    --committed_;
+  } else {
+    --doomed_;
+  }
+  effects.freed.push_back({{e.segment, e.offset_units * location_unit}, e.length});
+  live_bytes_ -= stride_of(e.length);
+  scopes_[e.scope].bytes -= stride_of(e.length);
+  unlink(id);
+  table_.erase(e.key, key_at());
+  entries_.remove(id);
+}
+
+/// An entry and all below it, leaf first, as long as the rules agree and nothing is pinned.
+template <class Rules>
+void catalogue::remove_tree(uint32_t id, Rules& rules, catalogue_effects& effects) {
+  for (uint32_t at = id;;) {
+    while (entries_[at].first_child != none) at = entries_[at].first_child;
+    if (entries_[at].pins > 0 || !rules.go_on(entries_[at])) return;
+    const uint32_t parent = entries_[at].parent;
+    rules.removing(entries_[at]);
+    remove(at, effects);
+    if (at == id) return;
+    at = parent;
+  }
+}
+
+/// Walks the lists from the earliest end of life. Below an entry everything ends with it or
+/// earlier, so its whole tree goes; what is pinned or not wanted is stepped over.
+template <class Rules>
+void catalogue::remove_due(expiry_lists& lists, Rules& rules, catalogue_effects& effects) {
+  auto list = lists.heads().begin();
+  while (list != lists.heads().end()) {
+    const int64_t time = list->first;
+    uint32_t stepped_over = none;
+    uint32_t id = list->second;
+    while (id != none) {
+      if (!rules.go_on(entries_[id])) return;
+      if (rules.wants(entries_[id])) remove_tree(id, rules, effects);
+      // nothing is added here, so a number that is in use still means the same entry
+      if (entries_[id].state == block_state::committed) stepped_over = id;
+      if (stepped_over != none) {
+        id = entries_[stepped_over].next_due;
+      } else {
+        const auto again = lists.heads().find(time);
+        id = again == lists.heads().end() ? none : again->second;
+      }
+    }
+    list = lists.heads().upper_bound(time);
+  }
+}
+
+uint64_t catalogue::expire(cluster_time now, uint64_t budget, catalogue_effects& effects) {
+  struct {
+    int64_t now_ms;
+    uint64_t left;
+    bool go_on(const entry& e) const { return e.expiry_ms <= now_ms && left > 0; }
+    bool wants(const entry&) const { return true; }
+    void removing(const entry&) { --left; }
+  } rules{now.count(), budget};
+  remove_due(agent_due_, rules, effects);
+  remove_due(chat_due_, rules, effects);
+  return budget - rules.left;
+}
+
+void catalogue::note_eviction(const entry& e, cluster_time now) {
+  const int64_t age = std::max<int64_t>(0, now.count() - int64_t{e.accessed_s} * 1000);
+  youngest_eviction_ms_ = std::min(youngest_eviction_ms_, static_cast<uint64_t>(age));
+  if (age < config_.floor.count()) ++evicted_below_floor_;
+}
+
+uint64_t catalogue::evict(uint64_t wanted_bytes,
+                          uint64_t budget,
+                          cluster_time now,
+                          catalogue_effects& effects) {
+  struct {
+    catalogue& all;
+    cluster_time now;
+    uint64_t live_goal;
+    uint64_t left;
+    bool over_quota_only;
+    bool go_on(const entry&) const { return all.live_bytes_ > live_goal && left > 0; }
+    bool wants(const entry& e) const {
+      const scope_share& share = all.scopes_[e.scope];
+      return !over_quota_only || share.bytes > all.quota_of(share);
+    }
+    void removing(const entry& e) {
+      --left;
+      all.note_eviction(e, now);
+    }
+  } rules{*this, now, live_bytes_ > wanted_bytes ? live_bytes_ - wanted_bytes : 0, budget, true};
+  const bool some_over = std::any_of(scopes_.begin(), scopes_.end(), [this](const auto& share) {
+    return share.bytes > quota_of(share);
+  });
+  for (const bool over_quota_only : {true, false}) {
+    if (over_quota_only && !some_over) continue;
+    rules.over_quota_only = over_quota_only;
+    remove_due(agent_due_, rules, effects);
+    remove_due(chat_due_, rules, effects);
+  }
+  return budget - rules.left;
+}
+
+void catalogue::unpin(uint32_t id, catalogue_effects& effects) {
+  entry& e = entries_[id];
+  DEEPINFER_CHECK(e.pins > 0);
+  --e.pins;
+  while (id != none) {
+    const entry& at = entries_[id];
+    if (at.state != block_state::doomed || at.pins > 0 || at.first_child != none) return;
+    const uint32_t parent = at.parent;
+    remove(id, effects);
+    id = parent;
+  }
+}
+
+void catalogue::mark_doomed(uint32_t id, catalogue_effects& effects) {
+  entry& e = entries_[id];
+  if (e.state != block_state::committed) return;
+  announce(change_kind::removed, id);
+  effects.erased.push_back(e.key);
+  lists_of(e).remove(id, entries_);
+  e.state = block_state::doomed;
+  --committed_;
+  ++doomed_;
+}
+
+uint64_t catalogue::doom(uint32_t id, catalogue_effects& effects) {
+  // parents before children, so that walking backwards is leaf first
+  std::vector<uint32_t> tree{id};
+  for (size_t i = 0; i < tree.size(); ++i)
+    for (uint32_t child = entries_[tree[i]].first_child; child != none;
+         child = entries_[child].next_sibling)
+      tree.push_back(child);
+  const uint64_t before = committed_;
+  for (const uint32_t member : tree) mark_doomed(member, effects);
+  const uint64_t marked = before - committed_;
+  for (auto member = tree.rbegin(); member != tree.rend(); ++member)
+    if (entries_[*member].pins == 0 && entries_[*member].first_child == none)
+      remove(*member, effects);
+  return marked;
+}
+
+uint64_t catalogue::doom_scope(scope_id scope, catalogue_effects& effects) {
+  const uint32_t number = scope_number(scope);
+  uint64_t count = 0;
+  for (uint32_t id = 0; id < entries_.end(); ++id)
+    if (entries_[id].state == block_state::committed && entries_[id].scope == number &&
+        entries_[id].parent == none)
+      count += doom(id, effects);
+  return count;
+}
+
+// ---- opening
+
+void catalogue::load(const block_record& record) {
+  if (find(record.key) != none) return;
+  const uint32_t id = make_entry(record);
+  parents_to_link_.resize(std::max<size_t>(parents_to_link_.size(), id + size_t{1}));
+  parents_to_link_[id] = record.parent;
+}
+
+std::vector<block_key> catalogue::finish_loading() {
+  enum class fate : uint8_t { unknown, good, bad };
+  std::vector<fate> fates(entries_.end(), fate::unknown);
+  std::vector<uint32_t> path;
+  for (uint32_t start = 0; start < entries_.end(); ++start) {
+    // up to an ancestor whose fate is known, then down again
+    fate found = fate::unknown;
+    for (uint32_t id = start; found == fate::unknown;) {
+      if (fates[id] != fate::unknown) {
+        found = fates[id];
+        break;
+      }
+      path.push_back(id);
+      const entry& e = entries_[id];
+      const uint32_t parent = e.depth == 0 ? none : find(parents_to_link_[id]);
+      if (e.depth == 0)
+        found = fate::good;
+      else if (parent == none || entries_[parent].depth + 1 != e.depth ||
+               entries_[parent].scope != e.scope)
+        found = fate::bad;
+      id = parent;
+    }
+    for (; !path.empty(); path.pop_back()) fates[path.back()] = found;
+  }
+  std::vector<block_key> dropped;
+  catalogue_effects unused;
+  for (uint32_t id = 0; id < fates.size(); ++id)
+    if (fates[id] == fate::good && entries_[id].depth > 0) {
+      const uint32_t parent = find(parents_to_link_[id]);
+      link(id, parent);
+      raise(parent, entries_[id].expiry_ms, entries_[id].classes, 0, unused);
+    }
+  for (uint32_t id = 0; id < fates.size(); ++id)
+    if (fates[id] == fate::bad) {
+      dropped.push_back(entries_[id].key);
+      remove(id, unused);
+    }
+  parents_to_link_ = {};
+  return dropped;
+}
+
+// ---- the rules, checked the slow way
+
+std::optional<std::string> catalogue::broken_rule() const {
+  uint64_t committed = 0, doomed = 0, bytes = 0;
+  for (uint32_t id = 0; id < entries_.end(); ++id) {
+    const entry& e = entries_[id];
+    if (e.state == block_state::reserved) continue;
+    (e.state == block_state::committed ? committed : doomed) += 1;
+    bytes += stride_of(e.length);
+    if (find(e.key) != id) return "an entry is not found by its key";
+    if ((e.parent == none) != (e.depth == 0)) return "depth 0 and having a parent do not agree";
+    if (e.parent == none) continue;
+    const entry& p = entries_[e.parent];
+    if (p.depth + 1 != e.depth || p.scope != e.scope) return "a parent of another depth or scope";
+    if (e.state == block_state::committed) {
+      if (p.state != block_state::committed) return "a committed block without committed parent";
+      if (p.expiry_ms < e.expiry_ms) return "a parent ends before its child";
+      if ((p.classes | e.classes) != p.classes) return "a parent lacks a class of its child";
+    }
+  }
+  if (committed != committed_ || doomed != doomed_ || bytes != live_bytes_)
+    return "counters differ from what is there";
+  uint64_t due = 0;
+  for (const expiry_lists* lists : {&agent_due_, &chat_due_})
+    for (const auto& [time, head] : lists->heads())
+      for (uint32_t id = head; id != none; id = entries_[id].next_due, ++due)
+        if (entries_[id].expiry_ms != time) return "an entry is in the list of another time";
+  if (due != committed_) return "the expiry lists do not hold every committed block once";
+  return std::nullopt;
+}
+
+}  // namespace deepinfer::storage

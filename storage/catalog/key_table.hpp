@@ -1,0 +1,93 @@
+#pragma once
+
+#include "storage/block/block_key.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace deepinfer::storage {
+
+/// Which entry has a key: open addressing over 8-byte slots, each the number of an entry and 32
+/// bits of its key, so that a look-up reads the entry only when it is (almost surely) the right
+/// one. Keys are uniform already. At most 3/4 of the slots are used.
+class key_table {
+public:
+  static constexpr uint32_t none = UINT32_MAX;
+
+  explicit key_table(size_t expected = 0) { resize(expected + expected / 2); }
+
+  /// `key_at(id)` gives an entry's key.
+  template <class KeyAt>
+  [[nodiscard]] uint32_t find(const block_key& key, const KeyAt& key_at) const {
+    const uint32_t tag = tag_of(key);
+    for (size_t at = home(key);; at = next(at)) {
+      const slot& s = slots_[at];
+      if (s.id == none) return none;
+      if (s.tag == tag && key_at(s.id) == key) return s.id;
+    }
+  }
+
+  /// The key must not be there.
+  template <class KeyAt>
+  void insert(const block_key& key, uint32_t id, const KeyAt& key_at) {
+    if ((size_ + 1) * 4 > slots_.size() * 3) grow(key_at);
+    place(key, id);
+    ++size_;
+  }
+
+  /// The key must be there. Closes the hole, so that no look-up meets a dead slot.
+  template <class KeyAt>
+  void erase(const block_key& key, const KeyAt& key_at) {
+    const uint32_t tag = tag_of(key);
+    size_t hole = home(key);
+    while (!(slots_[hole].tag == tag && key_at(slots_[hole].id) == key)) hole = next(hole);
+    for (size_t at = next(hole); slots_[at].id != none; at = next(at)) {
+      const size_t wanted = home(key_at(slots_[at].id));
+      // move it if its home is not between the hole and here
+      if (((at - wanted) & mask()) >= ((at - hole) & mask())) {
+        slots_[hole] = slots_[at];
+        hole = at;
+      }
+    }
+    slots_[hole] = {};
+    --size_;
+  }
+
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] size_t memory_bytes() const { return slots_.capacity() * sizeof(slot); }
+
+private:
+  struct slot {
+    uint32_t id = none;
+    uint32_t tag = 0;
+  };
+
+  [[nodiscard]] size_t mask() const { return slots_.size() - 1; }
+  [[nodiscard]] size_t home(const block_key& key) const { return key.lo & mask(); }
+  [[nodiscard]] size_t next(size_t at) const { return (at + 1) & mask(); }
+  static uint32_t tag_of(const block_key& key) { return static_cast<uint32_t>(key.hi); }
+
+  void resize(size_t wanted) {
+    size_t count = 16;
+    while (count < wanted) count *= 2;
+    slots_.assign(count, slot{});
+  }
+  void place(const block_key& key, uint32_t id) {
+    size_t at = home(key);
+    while (slots_[at].id != none) at = next(at);
+    slots_[at] = {id, tag_of(key)};
+  }
+  template <class KeyAt>
+  void grow(const KeyAt& key_at) {
+    std::vector<slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const slot& s : old)
+      if (s.id != none) place(key_at(s.id), s.id);
+  }
+
+  std::vector<slot> slots_;
+  size_t size_ = 0;
+};
+
+}  // namespace deepinfer::storage

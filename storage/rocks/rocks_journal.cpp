@@ -1,0 +1,249 @@
+#include "storage/rocks/rocks_journal.hpp"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+namespace deepinfer::storage {
+
+namespace {
+
+using rocksdb::Slice;
+
+constexpr char records_family[] = "records";
+constexpr char contents_family[] = "contents";
+constexpr char writers_family[] = "writers";
+constexpr char store_family[] = "store";
+constexpr char identity_key[] = "identity";
+constexpr char rewrite_prefix[] = "rewrite-";
+constexpr size_t rewrite_prefix_bytes = sizeof rewrite_prefix - 1;
+
+failure translated(const rocksdb::Status& status) {
+  const auto code = status.IsCorruption() ? error_code::corrupt
+                    : status.IsNoSpace()  ? error_code::no_capacity
+                                          : error_code::unreachable;
+  return {code, "the store's database: " + status.ToString()};
+}
+
+Slice slice(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+std::span<const std::byte> bytes_of(const Slice& slice) {
+  return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
+}
+
+template <class Number>
+std::array<std::byte, sizeof(Number)> raw(Number value) {
+  std::array<std::byte, sizeof(Number)> bytes;
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+template <class Number>
+bool take(const Slice& from, Number& value) {
+  if (from.size() != sizeof value) return false;
+  std::memcpy(&value, from.data(), sizeof value);
+  return true;
+}
+
+struct stored_identity {
+  uint32_t version = 1;
+  uint32_t next_segment = 1;
+  uint64_t epoch = 0;
+  int64_t last_time_ms = 0;
+};
+
+class rocks_journal final : public metadata_journal {
+public:
+  ~rocks_journal() override {
+    for (auto* column : families_)
+      if (column != nullptr) static_cast<void>(db_->DestroyColumnFamilyHandle(column));
+    if (db_) static_cast<void>(db_->Close());
+  }
+
+  result<void> open(const std::string& folder, const rocks_options& options);
+  result<journal_contents> load(const std::function<void(const block_record&)>& each) override;
+  result<void> apply(const journal_batch& batch, journal_wait wait) override;
+  result<std::vector<block_content>> contents(std::span<const block_key> keys) override;
+  result<void> sync() override {
+    const auto status = db_->SyncWAL();
+    if (!status.ok()) return translated(status);
+    return {};
+  }
+
+private:
+  enum family : size_t { fallback, records, contents_of, writers, store, family_count };
+
+  result<void> load_records(journal_contents& found,
+                            const std::function<void(const block_record&)>& each);
+  result<void> load_rest(journal_contents& found);
+  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> walk(family which) const {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    options.readahead_size = 4 << 20;
+    return std::unique_ptr<rocksdb::Iterator>{db_->NewIterator(options, families_[which])};
+  }
+
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+};
+
+result<void> rocks_journal::open(const std::string& folder, const rocks_options& options) {
+  rocksdb::DBOptions db;
+  db.create_if_missing = true;
+  db.create_missing_column_families = true;
+  db.max_background_jobs = options.background_threads;
+  db.atomic_flush = false;  // the log orders the families among each other
+  db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  db.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
+  db.keep_log_file_num = 2;
+  db.max_total_wal_size = 4 * options.write_buffer_bytes;
+
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  rocksdb::ColumnFamilyOptions columns;
+  columns.write_buffer_size = options.write_buffer_bytes;
+  columns.compression = rocksdb::kNoCompression;  // digests and ids: nothing to gain
+  columns.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+
+  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
+  for (const char* name :
+       {"default", records_family, contents_family, writers_family, store_family})
+    wanted.emplace_back(name, columns);
+  rocksdb::DB* made = nullptr;
+  const auto status = rocksdb::DB::Open(db, folder, wanted, &families_, &made);
+  if (!status.ok()) return translated(status);
+  db_.reset(made);
+  return {};
+}
+
+result<void> rocks_journal::load_records(journal_contents& found,
+                                         const std::function<void(const block_record&)>& each) {
+  const auto at = walk(records);
+  rocksdb::WriteBatch unreadable;
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const Slice name = at->key();
+    if (name.size() == key_bytes) {
+      const auto record =
+          decode_record(key_from_bytes(bytes_of(name).data()), bytes_of(at->value()));
+      if (record) {
+        each(*record);
+        continue;
+      }
+    }
+    ++found.unreadable;
+    unreadable.Delete(families_[records], name);
+  }
+  if (!at->status().ok()) return translated(at->status());
+  const auto status = db_->Write({}, &unreadable);
+  if (!status.ok()) return translated(status);
+  return {};
+}
+
+result<void> rocks_journal::load_rest(journal_contents& found) {
+  const auto lives = walk(writers);
+  for (lives->SeekToFirst(); lives->Valid(); lives->Next()) {
+    writer_ref writer;
+    if (take(lives->key(), writer.id) && take(lives->value(), writer.epoch))
+      found.writers.push_back(writer);
+  }
+  const auto rest = walk(store);
+  for (rest->SeekToFirst(); rest->Valid(); rest->Next()) {
+    stored_identity identity;
+    uint32_t segment = 0;
+    Slice name = rest->key();
+    if (name == identity_key && take(rest->value(), identity)) {
+      if (identity.version != 1)
+        return failure{error_code::unsupported, "the store was written by another version"};
+      found.identity = {identity.epoch, cluster_time{identity.last_time_ms}, identity.next_segment};
+    } else if (name.starts_with(rewrite_prefix)) {
+      name.remove_prefix(rewrite_prefix_bytes);
+      if (take(name, segment)) found.rewrite_due.push_back(segment);
+    }
+  }
+  for (const auto* walked : {&lives, &rest})
+    if (!(*walked)->status().ok()) return translated((*walked)->status());
+  return {};
+}
+
+result<journal_contents> rocks_journal::load(const std::function<void(const block_record&)>& each) {
+  journal_contents found;
+  if (auto done = load_records(found, each); !done) return done.error();
+  if (auto done = load_rest(found); !done) return done.error();
+  return found;
+}
+
+result<void> rocks_journal::apply(const journal_batch& batch, journal_wait wait) {
+  rocksdb::WriteBatch steps;
+  for (const block_key& key : batch.erase) {
+    const auto name = to_bytes(key);
+    steps.Delete(families_[records], slice(name));
+    steps.Delete(families_[contents_of], slice(name));
+  }
+  for (const block_record& record : batch.put) {
+    const auto name = to_bytes(record.key);
+    const auto value = encode_record(record);
+    steps.Put(families_[records], slice(name), slice(value));
+  }
+  for (const auto& [key, content] : batch.contents) {
+    const auto name = to_bytes(key);
+    const auto value = encode_content(key, content);
+    steps.Put(families_[contents_of], slice(name), slice(value));
+  }
+  for (const writer_ref& writer : batch.writers)
+    steps.Put(families_[writers], slice(raw(writer.id)), slice(raw(writer.epoch)));
+  const auto rewrite_name = [](uint32_t segment) {
+    return std::string{rewrite_prefix}.append(reinterpret_cast<const char*>(&segment),
+                                              sizeof segment);
+  };
+  for (const uint32_t segment : batch.rewrite_due)
+    steps.Put(families_[store], rewrite_name(segment), "");
+  for (const uint32_t segment : batch.rewrite_done)
+    steps.Delete(families_[store], rewrite_name(segment));
+  if (batch.identity) {
+    const stored_identity identity{1, batch.identity->next_segment, batch.identity->epoch,
+                                   batch.identity->last_time.count()};
+    steps.Put(families_[store], identity_key, slice(raw(identity)));
+  }
+  rocksdb::WriteOptions options;
+  options.sync = wait == journal_wait::device;
+  const auto status = db_->Write(options, &steps);
+  if (!status.ok()) return translated(status);
+  return {};
+}
+
+result<std::vector<block_content>> rocks_journal::contents(std::span<const block_key> keys) {
+  std::vector<block_content> found(keys.size());
+  std::string value;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto name = to_bytes(keys[i]);
+    const auto status = db_->Get({}, families_[contents_of], slice(name), &value);
+    if (status.IsNotFound()) continue;
+    if (!status.ok()) return translated(status);
+    if (auto content = decode_content(keys[i], bytes_of(value))) found[i] = std::move(*content);
+  }
+  return found;
+}
+
+}  // namespace
+
+result<std::unique_ptr<metadata_journal>> open_rocks_journal(const std::string& folder,
+                                                             const rocks_options& options) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return failure{error_code::unreachable,
+                   "cannot make the folder " + folder + ": " + error.message()};
+  auto made = std::make_unique<rocks_journal>();
+  if (auto opened = made->open(folder, options); !opened) return opened.error();
+  return std::unique_ptr<metadata_journal>{std::move(made)};
+}
+
+}  // namespace deepinfer::storage

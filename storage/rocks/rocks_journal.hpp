@@ -1,0 +1,21 @@
+#pragma once
+
+#include "storage/metadata_journal.hpp"
+
+#include <memory>
+#include <string>
+
+namespace deepinfer::storage {
+
+struct rocks_options {
+  uint64_t write_buffer_bytes = uint64_t{32} << 20;  ///< of each column family
+  uint64_t cache_bytes = uint64_t{64} << 20;         ///< of contents that were read
+  int background_threads = 2;
+};
+
+/// Records in RocksDB: column families for records, contents and the store itself. The only place
+/// that knows RocksDB.
+[[nodiscard]] result<std::unique_ptr<metadata_journal>> open_rocks_journal(
+    const std::string& folder, const rocks_options& options);
+
+}  // namespace deepinfer::storage

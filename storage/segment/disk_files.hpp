@@ -1,0 +1,39 @@
+#pragma once
+
+#include "storage/segment/file_layer.hpp"
+
+#include <memory>
+#include <string>
+
+namespace deepinfer::storage {
+
+struct disk_options {
+  enum class caching : uint8_t {
+    page_cache,  ///< through the kernel's cache
+    direct,      ///< past it where the file system can (falls back by itself)
+  };
+  enum class submission : uint8_t {
+    ring,   ///< io_uring, many operations at once (falls back by itself)
+    calls,  ///< one system call an operation: any file system, any kernel
+  };
+  caching cache = caching::page_cache;
+  submission submit = submission::ring;
+  uint32_t queue_depth = 64;  ///< operations in flight per ring
+  uint32_t rings = 4;         ///< calls of `run` at one time; more of them use system calls
+};
+
+/// What was really got, for reports.
+struct disk_report {
+  bool ring = false;
+  bool direct = false;
+};
+
+/// Files of one folder of a mounted file system; the folder is made if it is not there.
+class disk_files : public file_layer {
+public:
+  static result<std::unique_ptr<disk_files>> in(const std::string& folder,
+                                                const disk_options& options);
+  [[nodiscard]] virtual disk_report report() const = 0;
+};
+
+}  // namespace deepinfer::storage

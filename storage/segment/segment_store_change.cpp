@@ -1,0 +1,230 @@
+// How a change becomes durable, and the changes that are not writes or reads of bytes.
+#include "storage/segment/segment_format.hpp"
+#include "storage/segment/segment_store.hpp"
+
+#include <algorithm>
+
+namespace deepinfer::storage {
+
+namespace {
+
+/// How far the stored time may be behind: what a restart can take for a jump of the clock.
+constexpr std::chrono::minutes time_kept_every{1};
+
+}  // namespace
+
+cluster_time segment_store::observe(const clock_reading& now) {
+  std::unique_lock state{state_};
+  clock_.observe(now);
+  return clock_.now();
+}
+
+/// Effects of the catalogue, as records to write and space to give back; `state_` is held.
+void segment_store::collect(const catalogue_effects& effects, journal_batch& batch) {
+  std::vector<uint32_t> changed = effects.changed;
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  for (const uint32_t id : changed)
+    if (catalogue_.is_committed(id)) batch.put.push_back(catalogue_.record_of(id));
+  batch.erase.insert(batch.erase.end(), effects.erased.begin(), effects.erased.end());
+  for (const freed_space& space : effects.freed)
+    segments_.free(space.location, stride_of(space.length));
+  if (identity_changed_ || clock_.now() - identity_.last_time >= time_kept_every) {
+    identity_changed_ = false;
+    identity_.last_time = clock_.now();
+    batch.identity = identity_;
+  }
+}
+
+result<void> segment_store::persist(const journal_batch& batch) {
+  if (batch.empty()) return {};
+  const auto wait =
+      config_.durable == durability::full ? journal_wait::device : journal_wait::kernel;
+  auto done = journal_->apply(batch, wait);
+  if (!done) broken_ = true;  // memory is ahead of the journal: only a new life is sure again
+  return done;
+}
+
+result<void> segment_store::change(const changing& step) {
+  std::lock_guard order{order_};
+  if (broken_)
+    return failure{error_code::unreachable,
+                   "the journal failed before; writes go on when the store is opened anew"};
+  journal_batch batch;
+  {
+    std::unique_lock state{state_};
+    catalogue_effects effects;
+    step(effects, batch);
+    collect(effects, batch);
+  }
+  if (auto done = persist(batch); !done) return done;
+  drop_empty_segments();
+  return {};
+}
+
+/// After the journal has forgotten all their blocks; `order_` is held or nobody else is there.
+void segment_store::drop_empty_segments() {
+  for (;;) {
+    std::optional<uint32_t> number;
+    journal_batch batch;
+    {
+      std::unique_lock state{state_};
+      number = segments_.empty_one();
+      if (!number) return;
+      if (segments_.find(*number)->rewrite_due) batch.rewrite_done.push_back(*number);
+      segments_.erase(*number);
+      catalogue_.forget_segment(*number);
+    }
+    // a file that cannot be removed now is found and removed by the next life
+    static_cast<void>(files_->remove(segment_name(*number)));
+    if (!persist(batch)) return;
+  }
+}
+
+// ---- leases and refreshes
+
+bool segment_store::valid(const lease_ref& ref, const clock_reading& now) const {
+  if (ref == lease_ref{}) return true;
+  if (ref.epoch != identity_.epoch) return false;
+  const auto found = leases_.find(ref.id);
+  return found != leases_.end() && found->second.expires > now.steady;
+}
+
+result<void> segment_store::renew(const lease_ref& ref, const clock_reading& now) {
+  std::unique_lock state{state_};
+  if (ref.epoch != identity_.epoch)
+    return failure{error_code::stale_epoch, "a lease of an earlier life of the store"};
+  if (ref == lease_ref{} || !valid(ref, now))
+    return failure{error_code::not_found, "the lease has ended"};
+  leases_.at(ref.id).expires = now.steady + config_.lease_ttl;
+  return {};
+}
+
+result<void> segment_store::release(const lease_ref& ref,
+                                    const lease_use& use,
+                                    const clock_reading& now) {
+  observe(now);
+  {
+    std::shared_lock state{state_};
+    if (ref.epoch != identity_.epoch)
+      return failure{error_code::stale_epoch, "a lease of an earlier life of the store"};
+    if (!leases_.contains(ref.id)) return failure{error_code::not_found, "the lease has ended"};
+  }
+  return change([&](catalogue_effects& effects, journal_batch&) {
+    const auto found = leases_.find(ref.id);
+    if (found == leases_.end()) return;
+    const uint32_t entry = found->second.entry;
+    leases_.erase(found);
+    if (use.kind == use_kind::used && catalogue_.is_committed(entry)) {
+      ++count_.touched;
+      catalogue_.touch(entry, use.traffic, clock_.now(), effects);
+    }
+    catalogue_.unpin(entry, effects);
+  });
+}
+
+result<void> segment_store::touch(const block_key& last,
+                                  traffic_class use,
+                                  const clock_reading& now) {
+  observe(now);
+  bool found = false;
+  auto done = change([&](catalogue_effects& effects, journal_batch&) {
+    const uint32_t entry = catalogue_.find(last);
+    found = catalogue_.is_committed(entry);
+    if (!found) return;
+    ++count_.touched;
+    catalogue_.touch(entry, use, clock_.now(), effects);
+  });
+  if (!done) return done;
+  if (!found) return failure{error_code::not_found, "no such block"};
+  return {};
+}
+
+// ---- time and space
+
+result<uint64_t> segment_store::expire(const clock_reading& now, uint64_t budget_blocks) {
+  observe(now);
+  uint64_t removed = 0;
+  auto done = change([&](catalogue_effects& effects, journal_batch&) {
+    std::vector<ticket> ended;
+    tickets_.expire(now, ended);
+    for (const ticket& gone : ended) let_go(gone);
+    for (auto at = leases_.begin(); at != leases_.end();) {
+      if (at->second.expires > now.steady) {
+        ++at;
+        continue;
+      }
+      catalogue_.unpin(at->second.entry, effects);
+      at = leases_.erase(at);
+    }
+    if (!clock_.frozen()) removed = catalogue_.expire(clock_.now(), budget_blocks, effects);
+  });
+  if (!done) return done.error();
+  count_.expired += removed;
+  return removed;
+}
+
+result<uint64_t> segment_store::relieve(const clock_reading& now, uint64_t budget_blocks) {
+  observe(now);
+  const auto part = [this](double share) {
+    return static_cast<uint64_t>(share * static_cast<double>(config_.capacity_bytes));
+  };
+  uint64_t removed = 0;
+  auto done = change([&](catalogue_effects& effects, journal_batch&) {
+    const uint64_t live = catalogue_.live_bytes() + tickets_.reserved_bytes();
+    if (std::max(live, segments_.file_bytes()) < part(config_.high_mark)) return;
+    const uint64_t goal = part(config_.low_mark);
+    if (live > goal) removed = catalogue_.evict(live - goal, budget_blocks, clock_.now(), effects);
+  });
+  if (!done) return done.error();
+  count_.evicted += removed;
+  return removed;
+}
+
+result<uint64_t> segment_store::purge(scope_id scope, const clock_reading& now) {
+  observe(now);
+  uint64_t removed = 0;
+  auto done = change([&](catalogue_effects& effects, journal_batch& batch) {
+    for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
+         id = catalogue_.next_committed(id + 1))
+      if (catalogue_.record_of(id).scope == scope)
+        if (auto* home = segments_.find(catalogue_.at(id).segment);
+            home != nullptr && !home->rewrite_due) {
+          home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go
+          batch.rewrite_due.push_back(catalogue_.at(id).segment);
+        }
+    if (auto* active = segments_.find(active_); active != nullptr && active->sealed) active_ = 0;
+    std::vector<ticket> ended;
+    tickets_.end_scope(scope, ended);
+    for (const ticket& gone : ended) let_go(gone);
+    removed = catalogue_.doom_scope(scope, effects);
+  });
+  if (!done) return done.error();
+  count_.purged += removed;
+  return removed;
+}
+
+void segment_store::acknowledge_clock(const clock_reading& now) {
+  std::unique_lock state{state_};
+  clock_.acknowledge(now);
+}
+
+void segment_store::set_quota(scope_id scope, uint64_t bytes) {
+  std::unique_lock state{state_};
+  catalogue_.set_quota(scope, bytes);
+}
+
+result<void> segment_store::flush() {
+  std::vector<uint32_t> all;
+  {
+    std::shared_lock state{state_};
+    for (const auto& [number, segment] : segments_.all())
+      if (segment.unsynced) all.push_back(number);
+  }
+  if (auto synced = sync_segments(all); !synced) return synced;
+  if (auto names = files_->sync_names(); !names) return names;
+  std::lock_guard order{order_};
+  return journal_->sync();
+}
+
+}  // namespace deepinfer::storage

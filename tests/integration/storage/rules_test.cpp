@@ -1,0 +1,167 @@
+#include "storage/rocks/rocks_store.hpp"
+#include "storage/segment/disk_files.hpp"
+#include "storage/shared/shared_store.hpp"
+#include "tests/support/block_chain.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tests/support/store_rules.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+namespace deepinfer::storage {
+namespace {
+
+using namespace std::chrono_literals;
+
+void check_all(const disk_options& disk) {
+  for (const auto& rule : test::store_rules()) {
+    const std::string name = rule.name;
+    CAPTURE(name);
+    const test::scratch_folder folder;
+    test::store_home home{[&](const store_config& config) {
+      return open_rocks_store({folder.path(), disk, {}, config});
+    }};
+    rule.check(home);
+  }
+}
+
+/// Changes one byte of a file.
+void damage(const std::string& path, uint64_t offset) {
+  std::fstream file{path, std::ios::in | std::ios::out | std::ios::binary};
+  REQUIRE(file.good());
+  file.seekg(static_cast<std::streamoff>(offset));
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(byte);
+}
+
+TEST_SUITE_BEGIN("storage/rocks");
+
+TEST_CASE("the embedded store keeps every rule of stores, by rings") {
+  check_all({});
+}
+
+TEST_CASE("the embedded store keeps every rule of stores, by plain calls") {
+  check_all({.submit = disk_options::submission::calls});
+}
+
+TEST_CASE("the embedded store keeps every rule of stores, past the page cache") {
+  check_all({.cache = disk_options::caching::direct});
+}
+
+TEST_CASE("rings and plain calls of many sizes read what was written") {
+  for (const auto cache : {disk_options::caching::page_cache, disk_options::caching::direct})
+    for (const auto submit : {disk_options::submission::ring, disk_options::submission::calls}) {
+      const test::scratch_folder folder;
+      auto files = disk_files::in(folder.path(), {cache, submit, 4, 1});
+      REQUIRE(files);
+      auto file = (*files)->create("f");
+      REQUIRE(file);
+      CHECK((*files)->create("f").error().code == error_code::invalid_argument);
+      test::rng random{1};
+      std::vector<std::vector<std::byte>> written;
+      std::vector<file_operation> operations;
+      for (uint64_t i = 0; i < 20; ++i) {
+        auto& bytes = written.emplace_back(8192);
+        for (auto& b : bytes) b = static_cast<std::byte>(random.next());
+        const size_t cut = random.below(8193);
+        operations.push_back({file_operation::kind::write, file->get(), i * 8192,
+                              std::span{bytes}.first(cut), std::span{bytes}.subspan(cut)});
+      }
+      (*files)->run(operations);
+      for (const auto& op : operations) REQUIRE(op.result == file_operation::outcome::done);
+      std::vector<std::vector<std::byte>> read(21, std::vector<std::byte>(8192));
+      operations.clear();
+      for (uint64_t i = 0; i < 21; ++i)
+        operations.push_back({file_operation::kind::read, file->get(), i * 8192,
+                              std::span{read[i]}.first(5000 + i)});
+      (*files)->run(operations);
+      for (uint64_t i = 0; i < 20; ++i) {
+        CHECK(operations[i].transferred == 5000 + i);
+        CHECK(std::equal(read[i].begin(), read[i].begin() + 5000, written[i].begin()));
+      }
+      CHECK(operations[20].result == file_operation::outcome::done);  // behind the end: nothing
+      CHECK(operations[20].transferred == 0);
+      CHECK((*files)->open("g").error().code == error_code::not_found);
+    }
+}
+
+TEST_CASE("damaged bytes are never handed out, and the block is not offered again") {
+  const test::scratch_folder folder;
+  const auto chain = test::make_chain("a", 1, 10);
+  auto store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(test::chain_writer{*store}.put(chain, 0, 10, test::at(0s)) == 10);
+  damage(folder.path() + "/segments/segment-00000001.kv", 4096 + 6 * 4096 + 999);
+  CHECK(test::read_back(*store, chain, 10, test::at(1s)) == 9);
+  CHECK(test::stored_blocks(*store, chain, test::at(1s)) == 6);  // with all behind it
+  CHECK(store->stats().quarantined == 4);
+  store.reset();
+  store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  CHECK(test::stored_blocks(*store, chain, test::at(1s)) == 6);
+  CHECK(test::chain_writer{*store}.put(chain, 6, 10, test::at(2s)) == 4);
+  CHECK(test::read_back(*store, chain, 10, test::at(2s)) == 10);
+}
+
+TEST_CASE("a scrub finds damage that nobody has read") {
+  const test::scratch_folder folder;
+  const auto chain = test::make_chain("a", 1, 10);
+  auto store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(test::chain_writer{*store}.put(chain, 0, 10, test::at(0s)) == 10);
+  damage(folder.path() + "/segments/segment-00000001.kv", 4096 + 3 * 4096);
+  CHECK(*store->scrub(2'000, test::at(1s)) == 2'000);
+  CHECK(store->stats().quarantined == 0);
+  CHECK(*store->scrub(1 << 20, test::at(1s)) == 8'000);
+  CHECK(store->stats().quarantined == 7);
+  CHECK(store->stats().scrub_passes == 1);
+}
+
+TEST_CASE("two processes cannot open one store") {
+  const test::scratch_folder folder;
+  auto store = open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(store);
+  CHECK(open_rocks_store({folder.path(), {}, {}, test::small_store()}).error().code ==
+        error_code::unreachable);
+}
+
+TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("storage/shared");
+
+TEST_CASE("the shared store keeps every rule of stores") {
+  for (const auto& rule : test::store_rules()) {
+    const std::string name = rule.name;
+    CAPTURE(name);
+    const test::scratch_folder bytes, index;
+    test::store_home home{[&](const store_config& config) {
+      return open_shared_store({bytes.path(), index.path(), 3, {}, config});
+    }};
+    rule.check(home);
+  }
+}
+
+TEST_CASE("a block is read by path, and verified, without its store") {
+  const test::scratch_folder bytes, index;
+  auto store = open_shared_store({bytes.path(), index.path(), 3, {}, test::small_store()});
+  REQUIRE(store);
+  const auto chain = test::make_chain("a", 1, 3);
+  REQUIRE(test::chain_writer{**store}.put(chain, 0, 3, test::at(0s)) == 3);
+  block_record record;
+  record.key = chain.keys[1];
+  record.length = chain.length;
+  record.location = {1, 2 * 4096};
+  const auto wanted = test::bytes_of(chain.keys[1], chain.length);
+  record.checksum = block_checksum(record.key, wanted);
+  std::vector<std::byte> buffer(chain.length);
+  REQUIRE(read_shared_block(bytes.path(), 3, record, buffer));
+  CHECK(buffer == wanted);
+  record.location.offset = 4096;
+  CHECK(read_shared_block(bytes.path(), 3, record, buffer).error().code == error_code::corrupt);
+  record.location.segment = 9;
+  CHECK(read_shared_block(bytes.path(), 3, record, buffer).error().code == error_code::not_found);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace deepinfer::storage
