@@ -20,14 +20,12 @@ std::string essence(std::string_view media_type) {
   return out;
 }
 
-/// A data that ends with `=` gets as many of them as belong there; a length that no padding makes
-/// right is left to the decoder to refuse.
+/// Where the data ends with `=`, as many of them as belong there. (None make a length of 4n + 1
+/// right, which the decoder refuses.)
 void normalise_padding(std::string& data) {
   if (data.empty() || data.back() != '=') return;
-  const size_t end = data.find_last_not_of('=') + 1;
-  if (end % 4 == 1) return;
-  data.resize(end);
-  data.append((4 - end % 4) % 4, '=');
+  data.resize(data.find_last_not_of('=') + 1);
+  data.append((4 - data.size() % 4) % 4, '=');
 }
 
 image_source read_base64(field_reader& source) {

@@ -241,6 +241,13 @@ TEST_SUITE("runtime/recipe/messages") {
           R"({"a":[1.5,-0.0,100000.0,1e+16,0.00001,1.5e-7,18446744073709551615,1e-10]})");
   }
 
+  TEST_CASE("arguments of no call are dropped") {
+    const std::vector<output_chunk> chunks = {
+        {kind::arguments, "{"}, {kind::text, "t"}, {kind::arguments, "}"}};
+    CHECK(streamed(false, chunks) == streamed(false, {{kind::text, "t"}}));
+    CHECK(collected(false, chunks) == collected(false, {{kind::text, "t"}}));
+  }
+
   TEST_CASE("every way to finish has its word") {
     const auto reason = [](finish_reason how, std::string stop = {}) {
       const json_value made = test::read_json(

@@ -154,6 +154,7 @@ TEST_SUITE("runtime/recipe/messages") {
     CHECK(system(R"("")").empty());
     CHECK(system("[]").empty());
     CHECK(system(R"([{"type":"text","text":"A"},{"type":"text","text":"B"}])") == "A\n\nB");
+    CHECK(system(R"([{"type":"text","text":""},{"type":"text","text":"B"}])") == "\n\nB");
     CHECK(system(R"([{"type":"tool_reference","tool_name":"t"},{"type":"document"}])") ==
           "t\n\n[Unsupported Document]");
     CHECK(refused_with(R"("system":[)" + base64("image/png", "") + "]") == "system[0]");
