@@ -13,7 +13,7 @@ inline constexpr uint32_t killed_chain_blocks = 12;
 
 inline storage::rocks_store_options killed_store(const std::string& folder) {
   auto config = small_store();
-  config.capacity_bytes = uint64_t{64} << 20;
+  config.capacity_bytes = uint64_t{4} << 30;
   return {folder, {}, {}, config};
 }
 
