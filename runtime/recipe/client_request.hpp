@@ -41,6 +41,7 @@ struct conversion_options {
   bool refuse_web_search_in_messages = true;
   uint32_t max_choices = 8;             ///< most `n`
   std::string apply_patch_description;  ///< of the tool `apply_patch`; empty: our own text
+  std::string model_if_absent;          ///< of chat requests without `model`; empty: an error
   json_limits json;
 };
 

@@ -17,4 +17,9 @@ struct model_entry {
 [[nodiscard]] std::string models_body(const std::vector<model_entry>& models);
 [[nodiscard]] std::string model_body(const model_entry& model);
 
+/// The same two as clients of Messages expect them: `{"data":[{"type":"model","id",
+/// "display_name","created_at"}],"has_more","first_id","last_id"}`.
+[[nodiscard]] std::string messages_models_body(const std::vector<model_entry>& models);
+[[nodiscard]] std::string messages_model_body(const model_entry& model);
+
 }  // namespace deepinfer::recipe

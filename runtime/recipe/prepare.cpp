@@ -10,19 +10,10 @@ namespace {
 
 constexpr float least_top_p_thinking = 0.95F;
 
-std::optional<api_error> check_model(const client_request& request, const served_model& model) {
-  const bool known =
-      request.model == model.name || request.model == "default" ||
-      std::find(model.aliases.begin(), model.aliases.end(), request.model) != model.aliases.end();
-  if (known) return std::nullopt;
-  return api_error{404, "invalid_request_error", "model_not_found", "model",
-                   "`model` names " + in_quotes(request.model) +
-                       ", which is not served here; use " + in_quotes(model.name)};
-}
-
 /// What asks for more than words can be refused only here: the deployment knows what it enforces.
 std::optional<api_error> refuse_constraint(const output_constraint& constraint) {
-  const std::string begin = "`" + constraint.field + "` asks for ";
+  std::string begin(1, '`');
+  begin.append(constraint.field).append("` asks for ");
   switch (constraint.what) {
     case output_constraint::kind::none:
       return std::nullopt;
@@ -130,10 +121,26 @@ api_result<uint32_t> choose_max_tokens(const prepared_request& prompt,
   return std::max(1u, std::min(usual, left));
 }
 
-api_result<std::vector<int32_t>> encode(client_request& request,
-                                        const prompt_reader& reader,
-                                        const recipe_options& options) {
-  const rendered_prompt prompt = render_request(request, options.rendering);
+}  // namespace
+
+std::optional<api_error> check_model(std::string_view name, const served_model& model) {
+  const bool known =
+      name == model.name || name == "default" ||
+      std::find(model.aliases.begin(), model.aliases.end(), name) != model.aliases.end();
+  if (known) return std::nullopt;
+  return api_error{404, "invalid_request_error", "model_not_found", "model",
+                   "`model` names " + in_quotes(name) + ", which is not served here; use " +
+                       in_quotes(model.name)};
+}
+
+rendered_prompt render_request(client_request& request, const render_options& options) {
+  if (request.raw) return render_raw(*request.raw);
+  replace_images(request.talk);
+  return render(std::move(request.talk), options);
+}
+
+api_result<std::vector<int32_t>> encode_prompt(const rendered_prompt& prompt,
+                                               const prompt_reader& reader) {
   for (const text::special_range& range : prompt.specials) {
     const auto spelled = std::string_view(prompt.text).substr(range.begin, range.end - range.begin);
     if (!reader.tokenizer.special_id(spelled))
@@ -147,14 +154,6 @@ api_result<std::vector<int32_t>> encode(client_request& request,
   return *std::move(tokens);
 }
 
-}  // namespace
-
-rendered_prompt render_request(client_request& request, const render_options& options) {
-  if (request.raw) return render_raw(*request.raw);
-  replace_images(request.talk);
-  return render(std::move(request.talk), options);
-}
-
 api_result<prepared_request> prepare(api_protocol protocol,
                                      std::string_view body,
                                      const prompt_reader& reader,
@@ -162,7 +161,7 @@ api_result<prepared_request> prepare(api_protocol protocol,
                                      const recipe_options& options) {
   auto request = parse_request(protocol, body, options.conversion);
   if (!request) return request.error();
-  if (auto error = check_model(*request, model)) return *std::move(error);
+  if (auto error = check_model(request->model, model)) return *std::move(error);
   if (auto error = refuse_constraint(request->generation.constraint)) return *std::move(error);
 
   prepared_request made;
@@ -171,7 +170,7 @@ api_result<prepared_request> prepare(api_protocol protocol,
   made.sampling = choose_sampling(*request, options);
   made.parsing = choose_parsing(*request, options);
   made.thinking = request->talk.thinking;
-  auto tokens = encode(*request, reader, options);
+  auto tokens = encode_prompt(render_request(*request, options.rendering), reader);
   if (!tokens) return tokens.error();
   made.tokens = *std::move(tokens);
   const auto max_tokens = choose_max_tokens(made, request->generation.max_tokens, model, options);
@@ -195,8 +194,8 @@ api_result<size_t> count_tokens(api_protocol protocol,
                                 const recipe_options& options) {
   auto request = parse_request(protocol, body, options.conversion);
   if (!request) return request.error();
-  if (auto error = check_model(*request, model)) return *std::move(error);
-  const auto tokens = encode(*request, reader, options);
+  if (auto error = check_model(request->model, model)) return *std::move(error);
+  const auto tokens = encode_prompt(render_request(*request, options.rendering), reader);
   if (!tokens) return tokens.error();
   return tokens->size();
 }

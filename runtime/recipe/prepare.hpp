@@ -80,6 +80,14 @@ struct prompt_reader {
       : tokenizer(names), encoder(&how), scope(whose) {}
 };
 
+/// The ids of a rendered prompt; 400 when the tokenizer lacks a control token that it needs.
+[[nodiscard]] api_result<std::vector<int32_t>> encode_prompt(const rendered_prompt& prompt,
+                                                             const prompt_reader& reader);
+
+/// The 404 for a model that is not served here.
+[[nodiscard]] std::optional<api_error> check_model(std::string_view name,
+                                                   const served_model& model);
+
 /// Converts, renders, encodes and checks one request body. Pure and re-entrant: time grows with
 /// the body, which `options.conversion.json` bounds.
 [[nodiscard]] api_result<prepared_request> prepare(api_protocol protocol,

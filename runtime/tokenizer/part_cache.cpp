@@ -56,12 +56,14 @@ std::vector<std::shared_ptr<const kept_part>> part_cache::find(std::string_view 
     }
     ++seen.parts_found;
     seen.bytes_found += parts[i].text.size();
+    seen.ids_found += found[i]->ids.size();
   }
   const std::lock_guard lock{mutex_};
   counters_.parts_asked += parts.size();
   counters_.bytes_asked += seen.bytes_asked;
   counters_.parts_found += seen.parts_found;
   counters_.bytes_found += seen.bytes_found;
+  counters_.ids_found += seen.ids_found;
   return found;
 }
 

@@ -43,6 +43,7 @@ struct kept_part {
 struct part_cache_counters {
   uint64_t parts_asked = 0, parts_found = 0;
   uint64_t bytes_asked = 0, bytes_found = 0;
+  uint64_t ids_found = 0;
   uint64_t parts_given_up = 0;
   size_t parts = 0, bytes = 0, scopes = 0;  ///< held now
 };

@@ -51,7 +51,9 @@ api_result<client_request> parse(std::string_view body_text, const conversion_op
   field_reader body(*root, {}, error);
   client_request request;
   request.protocol = api_protocol::chat;
-  request.model = body.required_string("model");
+  request.model = options.model_if_absent.empty()
+                      ? body.required_string("model")
+                      : body.string("model").value_or(options.model_if_absent);
   request.talk.thinking = options.thinking_by_default;
   const auto asked = read_effort(body, "reasoning_effort", chat_efforts);
   apply_thinking(request.talk, read_thinking_switch(body, error), asked);

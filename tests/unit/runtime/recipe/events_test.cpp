@@ -174,4 +174,17 @@ TEST_SUITE("runtime/recipe") {
     CHECK(models_body({}) == R"({"object":"list","data":[]})");
     CHECK(model_body({"a", 5, "o"}) == R"({"id":"a","object":"model","created":5,"owned_by":"o"})");
   }
+
+  TEST_CASE("the list of models as clients of Messages expect it") {
+    const std::string first =
+        R"({"type":"model","id":"a","display_name":"a","created_at":"1970-01-01T00:00:00Z"})";
+    const std::string last =
+        R"({"type":"model","id":"b","display_name":"b","created_at":"2024-02-29T23:59:58Z"})";
+    CHECK(messages_models_body({{"a", 0, "x"}, {"b", 1709251198, "x"}}) ==
+          "{\"data\":[" + first + "," + last +
+              R"(],"has_more":false,"first_id":"a","last_id":"b"})");
+    CHECK(messages_models_body({}) ==
+          R"({"data":[],"has_more":false,"first_id":null,"last_id":null})");
+    CHECK(messages_model_body({"a", 0, "x"}) == first);
+  }
 }
