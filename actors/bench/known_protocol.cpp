@@ -44,7 +44,9 @@ public:
     return recipe::error_body(error);
   }
   bool serves(std::string_view path) const override { return path == "/v1/chat/completions"; }
-  std::string models_body() const override { return "{}"; }
+  std::optional<recipe::api_result<std::string>> look_up(const http_request&) const override {
+    return std::nullopt;
+  }
 };
 
 /// Adds what the measuring client looks for to the bytes of the real writer.
@@ -95,7 +97,10 @@ public:
     return chat_->error_body(request, error, context);
   }
   bool serves(std::string_view path) const override { return chat_->serves(path); }
-  std::string models_body() const override { return chat_->models_body(); }
+  std::optional<recipe::api_result<std::string>> look_up(
+      const http_request& request) const override {
+    return chat_->look_up(request);
+  }
 
 private:
   std::shared_ptr<const protocol_codec> chat_;

@@ -60,7 +60,8 @@ private:
     const auto words = (*tokenizer)->encode(" the answer is that one of them was here", {});
     if (!words) return words.error();
     const std::shared_ptr<const text::tokenizer> shared = *std::move(tokenizer);
-    return make_stamped_protocol(make_api_protocols(shared, {"null", {}, 1u << 16}, {}), *words);
+    return make_stamped_protocol(
+        make_api_protocols({shared, {}, {"null", {}, 1u << 16}, 0, {}, {}}), *words);
   }
 
   node_plan node_plan_of(const site_plan& plan, std::shared_ptr<const protocol_codec> protocol) {

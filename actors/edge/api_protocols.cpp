@@ -1,35 +1,18 @@
 #include "actors/edge/api_protocols.hpp"
 
+#include "actors/edge/api_routes.hpp"
+#include "runtime/base/digest.hpp"
 #include "runtime/recipe/answer_stream.hpp"
+#include "runtime/recipe/messages/format.hpp"
 #include "runtime/recipe/model_list.hpp"
+#include "runtime/recipe/token_requests.hpp"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 namespace deepinfer {
 namespace {
 
 using recipe::api_protocol;
-
-struct route {
-  std::string_view path;
-  api_protocol protocol;
-  std::string_view id_prefix;  ///< of answers
-};
-
-constexpr std::array<route, 4> routes = {{
-    {"/v1/chat/completions", api_protocol::chat, "chatcmpl-"},
-    {"/v1/completions", api_protocol::completions, "cmpl-"},
-    {"/v1/responses", api_protocol::responses, "resp_"},
-    {"/v1/messages", api_protocol::messages, "msg_"},
-}};
-
-const route* find_route(std::string_view path) {
-  const auto found =
-      std::find_if(routes.begin(), routes.end(), [path](const route& r) { return r.path == path; });
-  return found == routes.end() ? nullptr : &*found;
-}
 
 recipe::engine_finish finish_of(schedule::end_reason reason) {
   return reason == schedule::end_reason::length ? recipe::engine_finish::length
@@ -71,69 +54,123 @@ private:
   recipe::answer_stream stream_;
 };
 
+/// Clients of one credential share what the encoder remembers, others learn nothing of it, also by
+/// time. Whoever wants a collision would have to know the other's credential.
+std::string scope_of(const http_request& request) {
+  const std::string_view authorization = request.header("authorization");
+  const std::string_view credential =
+      authorization.empty() ? request.header("x-api-key") : authorization;
+  return credential.empty() ? std::string{} : to_hex(digest_of(credential));
+}
+
 class api_protocols final : public protocol_codec {
 public:
-  api_protocols(std::shared_ptr<const text::tokenizer> tokenizer,
-                recipe::served_model model,
-                const recipe::recipe_options& options)
-      : tokenizer_(std::move(tokenizer)), model_(std::move(model)), options_(options) {}
+  explicit api_protocols(api_setup setup) : setup_(std::move(setup)) {
+    if (!setup_.encoder) setup_.encoder = text::make_plain_encoder(setup_.tokenizer);
+  }
 
-  recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(
-      const http_request& request, const exchange_context& context) const override {
-    const route* way = find_route(request.path);
+  prepared_result prepare(const http_request& request,
+                          const exchange_context& context) const override {
+    const api_route* way = find_route(request.path);
     if (way == nullptr) return recipe::bad_request({}, "No such route");
-    auto prepared = recipe::prepare(way->protocol, request.body, *tokenizer_, model_, options_);
+    const std::string scope = scope_of(request);
+    const recipe::prompt_reader reader{*setup_.tokenizer, *setup_.encoder, scope};
+    switch (way->task) {
+      case api_task::generate:
+        break;
+      case api_task::count_tokens:
+        return answered(count_tokens(request, reader));
+      case api_task::tokenize:
+        return answered(recipe::tokenize(request.body, reader, setup_.model, setup_.options));
+      case api_task::detokenize:
+        return answered(
+            recipe::detokenize(request.body, *setup_.tokenizer, setup_.model, setup_.options));
+    }
+    auto prepared =
+        recipe::prepare(way->protocol, request.body, reader, setup_.model, setup_.options);
     if (!prepared) return prepared.error();
-    auto exchange = std::make_shared<prepared_exchange>();
-    exchange->sampling = {prepared->sampling.temperature, prepared->sampling.top_p,
-                          prepared->sampling.top_k,
-                          prepared->sampling.seed.value_or(context.default_seed)};
-    exchange->choices = prepared->choices;
-    exchange->logprobs = prepared->logprobs;
-    exchange->max_tokens = prepared->max_tokens;
-    exchange->ignore_eos = prepared->ignore_eos;
-    exchange->stream = prepared->stream;
-    exchange->writer =
-        std::make_unique<api_writer>(tokenizer_, *prepared, identity_of(*way, *prepared, context));
-    exchange->tokens = std::move(prepared->tokens);
-    return exchange;
+    return exchange_of(*way, *std::move(prepared), context);
   }
 
   std::string error_body(const http_request& request,
                          const recipe::api_error& error,
                          const exchange_context& context) const override {
-    const route* way = find_route(request.path);
-    return recipe::error_body(way == nullptr ? api_protocol::chat : way->protocol, error,
-                              to_string(context.id));
+    return recipe::error_body(protocol_of(request), error, to_string(context.id));
   }
 
   bool serves(std::string_view path) const override { return find_route(path) != nullptr; }
 
-  std::string models_body() const override { return recipe::models_body({{model_.name, 0}}); }
+  const std::string& routes() const override { return route_list(); }
+
+  std::optional<recipe::api_result<std::string>> look_up(
+      const http_request& request) const override {
+    const auto id = model_id_of(request.path);
+    if (!id) return std::nullopt;
+    const recipe::model_entry model{setup_.model.name, setup_.model_created_s};
+    const bool is_messages = protocol_of(request) == api_protocol::messages;
+    if (id->empty())
+      return is_messages ? recipe::messages_models_body({model}) : recipe::models_body({model});
+    if (auto unknown = recipe::check_model(*id, setup_.model)) return *std::move(unknown);
+    return is_messages ? recipe::messages_model_body(model) : recipe::model_body(model);
+  }
+
+  std::vector<std::pair<std::string, int64_t>> counters() const override {
+    return setup_.counters ? setup_.counters() : std::vector<std::pair<std::string, int64_t>>{};
+  }
 
 private:
-  static recipe::response_identity identity_of(const route& way,
-                                               const recipe::prepared_request& request,
-                                               const exchange_context& context) {
+  /// In whose words a client wants to hear: those of the route, or of its library.
+  static api_protocol protocol_of(const http_request& request) {
+    if (const api_route* way = find_route(request.path)) return way->protocol;
+    const bool is_messages =
+        request.path.starts_with("/v1/messages") || !request.header("anthropic-version").empty();
+    return is_messages ? api_protocol::messages : api_protocol::chat;
+  }
+
+  static prepared_result answered(recipe::api_result<std::string> body) {
+    if (!body) return body.error();
+    auto exchange = std::make_shared<prepared_exchange>();
+    exchange->answered = *std::move(body);
+    return exchange;
+  }
+
+  [[nodiscard]] recipe::api_result<std::string> count_tokens(
+      const http_request& request, const recipe::prompt_reader& reader) const {
+    const auto count = recipe::count_tokens(api_protocol::messages, request.body, reader,
+                                            setup_.model, setup_.options);
+    if (!count) return count.error();
+    return recipe::messages::count_body(*count);
+  }
+
+  [[nodiscard]] prepared_result exchange_of(const api_route& way,
+                                            recipe::prepared_request prepared,
+                                            const exchange_context& context) const {
+    auto exchange = std::make_shared<prepared_exchange>();
+    exchange->sampling = {prepared.sampling.temperature, prepared.sampling.top_p,
+                          prepared.sampling.top_k,
+                          prepared.sampling.seed.value_or(context.default_seed)};
+    exchange->choices = prepared.choices;
+    exchange->logprobs = prepared.logprobs;
+    exchange->max_tokens = prepared.max_tokens;
+    exchange->ignore_eos = prepared.ignore_eos;
+    exchange->stream = prepared.stream;
     recipe::response_identity identity;
     identity.id = std::string(way.id_prefix) + to_string(context.id);
     identity.created_s = static_cast<uint64_t>(context.created.count());
-    identity.model = request.model;
-    return identity;
+    identity.model = prepared.model;
+    exchange->writer =
+        std::make_unique<api_writer>(setup_.tokenizer, prepared, std::move(identity));
+    exchange->tokens = std::move(prepared.tokens);
+    return exchange;
   }
 
-  std::shared_ptr<const text::tokenizer> tokenizer_;
-  recipe::served_model model_;
-  recipe::recipe_options options_;
+  api_setup setup_;
 };
 
 }  // namespace
 
-std::shared_ptr<const protocol_codec> make_api_protocols(
-    std::shared_ptr<const text::tokenizer> tokenizer,
-    recipe::served_model model,
-    const recipe::recipe_options& options) {
-  return std::make_shared<api_protocols>(std::move(tokenizer), std::move(model), options);
+std::shared_ptr<const protocol_codec> make_api_protocols(api_setup setup) {
+  return std::make_shared<api_protocols>(std::move(setup));
 }
 
 }  // namespace deepinfer

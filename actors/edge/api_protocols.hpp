@@ -2,16 +2,30 @@
 
 #include "actors/messages/protocol.hpp"
 #include "runtime/recipe/prepare.hpp"
+#include "runtime/tokenizer/prompt_encoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace deepinfer {
 
-/// The public interfaces over `runtime/recipe`.
-[[nodiscard]] std::shared_ptr<const protocol_codec> make_api_protocols(
-    std::shared_ptr<const text::tokenizer> tokenizer,
-    recipe::served_model model,
-    const recipe::recipe_options& options);
+struct api_setup {
+  std::shared_ptr<const text::tokenizer> tokenizer;
+  std::shared_ptr<text::prompt_encoder> encoder;  ///< of this tokenizer; null: one without memory
+  recipe::served_model model;
+  uint64_t model_created_s = 0;  ///< Unix time in seconds
+  recipe::recipe_options options;
+  /// What codecs show beside their own counters; may be empty.
+  std::function<std::vector<std::pair<std::string, int64_t>>()> counters;
+};
+
+/// The public interfaces over `runtime/recipe`. Prompts are remembered by client: those that bring
+/// the same credential (`authorization` or `x-api-key`) may profit from each other.
+[[nodiscard]] std::shared_ptr<const protocol_codec> make_api_protocols(api_setup setup);
 
 }  // namespace deepinfer

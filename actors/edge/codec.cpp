@@ -17,7 +17,10 @@ codec_actor::behavior_type codec(codec_actor::stateful_pointer<codec_state> self
         self->state.card.count("tokens", static_cast<int64_t>((*prepared)->tokens.size()));
         return encode_answer{*prepared, {}};
       },
-      [self](const wire::msg<wire::Inspect>&) { return self->state.card.info(*self, "idle"); },
+      [self, protocol](const wire::msg<wire::Inspect>&) {
+        for (const auto& [name, value] : protocol->counters()) self->state.card.set(name, value);
+        return self->state.card.info(*self, "idle");
+      },
   };
 }
 

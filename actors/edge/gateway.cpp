@@ -1,9 +1,12 @@
 #include "actors/edge/gateway.hpp"
 
+#include "actors/edge/answer_headers.hpp"
 #include "runtime/recipe/api_error.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace deepinfer {
 namespace {
@@ -12,19 +15,30 @@ using self_ptr = gateway_impl_actor::stateful_pointer<gateway_state>;
 
 constexpr std::string_view json = "application/json";
 
-void respond(const http_exchange& exchange,
-             uint16_t status,
-             std::string body,
-             const http_headers& extra = {}) {
-  static_cast<void>(exchange.responder->respond(status, json, std::move(body), extra));
-}
+/// A request at the door: what was asked, and under which id.
+struct visit {
+  const http_exchange& exchange;
+  exchange_context context;
+
+  [[nodiscard]] const http_request& request() const { return *exchange.request; }
+  void respond(uint16_t status, std::string body, http_headers more = {}) const {
+    static_cast<void>(exchange.responder->respond(status, json, std::move(body),
+                                                  with_request_id(context.id, std::move(more))));
+  }
+};
 
 void refuse(self_ptr self,
-            const http_exchange& exchange,
-            const http_problem& problem,
-            const http_headers& extra = {}) {
+            const visit& from,
+            const recipe::api_error& error,
+            http_headers more = {}) {
   self->state.card.count("refused");
-  respond(exchange, problem.status, problem_json(problem), extra);
+  from.respond(static_cast<uint16_t>(error.status),
+               self->state.setup.protocol->error_body(from.request(), error, from.context),
+               std::move(more));
+}
+
+recipe::api_error wrong_request(int status, std::string code, std::string message) {
+  return {status, "invalid_request_error", std::move(code), {}, std::move(message)};
 }
 
 bool serves(const gateway_state& state, const std::string& role) {
@@ -54,34 +68,53 @@ std::string health_body(const gateway_state& state) {
   return body + "}";
 }
 
-void start_request(self_ptr self, const http_exchange& exchange) {
-  gateway_state& state = self->state;
-  const http_headers later{{"retry-after", "1"}};
+/// Why no request is taken now, if that is so.
+std::optional<recipe::api_error> closed(const gateway_state& state) {
   if (state.draining)
-    return refuse(self, exchange,
-                  {503, "server_error", "shutting_down",
-                   "This node is shutting down; send the request to another one."},
-                  later);
+    return recipe::api_error{503,
+                             "server_error",
+                             "shutting_down",
+                             {},
+                             "This node is shutting down; send the request to another one."};
   if (!state.has_majority)
-    return refuse(self, exchange,
-                  {503, "server_error", "minority",
-                   "This side of the cluster lost contact to the majority of its nodes and takes "
-                   "no requests until they are back."},
-                  later);
+    return recipe::api_error{503,
+                             "server_error",
+                             "minority",
+                             {},
+                             "This side of the cluster lost contact to the majority of its nodes "
+                             "and takes no requests until they are back."};
+  return std::nullopt;
+}
+
+/// A body that came packed is not unpacked: a few bytes could become gigabytes.
+bool is_packed(const http_request& request) {
+  const std::string_view coding = request.header("content-encoding");
+  return !coding.empty() && coding != "identity";
+}
+
+void start_request(self_ptr self, const visit& from) {
+  gateway_state& state = self->state;
+  if (const auto why = closed(state)) return refuse(self, from, *why, {{"retry-after", "1"}});
+  if (is_packed(from.request()))
+    return refuse(self, from,
+                  wrong_request(415, "unsupported_content_encoding",
+                                "The body has a content-encoding, which is not supported; send it "
+                                "as it is, without the header."));
   auto places = std::make_shared<held_places>(state.places);
   if (!places->take(1))
-    return refuse(self, exchange,
-                  {503, "overloaded_error", "too_many_requests",
+    return refuse(self, from,
+                  {503,
+                   "overloaded_error",
+                   "too_many_requests",
+                   {},
                    "All places for requests are taken (gateway.max_open_requests); retry later."},
-                  later);
+                  {{"retry-after", "1"}});
   const auto& setup = *state.requests;
   auto own = std::make_shared<request_setup>(setup);
   own->places = std::move(places);
   own->codec = state.setup.codecs[state.next_codec++ % state.setup.codecs.size()];
-  const exchange_context context{
-      {state.random.next(), state.random.next()}, state.setup.unix_time(), state.random.next()};
   const request_actor made =
-      self->spawn(request, std::shared_ptr<const request_setup>{own}, exchange, context);
+      self->spawn(request, std::shared_ptr<const request_setup>{own}, from.exchange, from.context);
   self->monitor(made);
   state.open.emplace(made.address(), made);
   state.card.count("requests");
@@ -89,30 +122,43 @@ void start_request(self_ptr self, const http_exchange& exchange) {
   if (state.setup.track) state.setup.track(made);
 }
 
+/// Status and body of a `GET`; nothing for a path that is none.
+std::optional<std::pair<uint16_t, std::string>> look_up(const gateway_state& state,
+                                                        const visit& from) {
+  const std::string& path = from.request().path;
+  if (path == "/live") return std::pair{uint16_t{200}, std::string{R"({"status":"live"})"}};
+  // /health tells in detail, /ready decides: both fail when a request could not be served.
+  if (path == "/ready" || path == "/health")
+    return std::pair{uint16_t(ready(state) ? 200 : 503), health_body(state)};
+  auto found = state.setup.protocol->look_up(from.request());
+  if (!found) return std::nullopt;
+  if (*found) return std::pair{uint16_t{200}, **std::move(found)};
+  const recipe::api_error& error = found->error();
+  return std::pair{static_cast<uint16_t>(error.status),
+                   state.setup.protocol->error_body(from.request(), error, from.context)};
+}
+
 void on_exchange(self_ptr self, const http_exchange& exchange) {
-  const http_request& request = *exchange.request;
-  const bool get = request.method == "GET" || request.method == "HEAD";
-  if (self->state.setup.protocol->serves(request.path)) {
-    if (request.method == "POST") return start_request(self, exchange);
-    return refuse(self, exchange, {405, "invalid_request_error", "method_not_allowed", "Use POST."},
+  gateway_state& state = self->state;
+  const visit from{
+      exchange,
+      {{state.random.next(), state.random.next()}, state.setup.unix_time(), state.random.next()}};
+  const std::string& method = from.request().method;
+  if (state.setup.protocol->serves(from.request().path)) {
+    if (method == "POST") return start_request(self, from);
+    return refuse(self, from, wrong_request(405, "method_not_allowed", "Use POST."),
                   {{"allow", "POST"}});
   }
-  const bool known = request.path == "/v1/models" || request.path == "/live" ||
-                     request.path == "/ready" || request.path == "/health";
-  if (!known)
-    return refuse(
-        self, exchange,
-        {404, "invalid_request_error", "not_found",
-         "No such route: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages; "
-         "GET /v1/models, /live, /ready, /health."});
-  if (!get)
-    return refuse(self, exchange, {405, "invalid_request_error", "method_not_allowed", "Use GET."},
+  auto found = look_up(state, from);
+  if (!found)
+    return refuse(self, from,
+                  wrong_request(404, "not_found",
+                                "No such route. There are: " + state.setup.protocol->routes() +
+                                    ", /live, /ready, /health."));
+  if (method != "GET" && method != "HEAD")
+    return refuse(self, from, wrong_request(405, "method_not_allowed", "Use GET."),
                   {{"allow", "GET, HEAD"}});
-  if (request.path == "/v1/models")
-    return respond(exchange, 200, self->state.setup.protocol->models_body());
-  if (request.path == "/live") return respond(exchange, 200, R"({"status":"live"})");
-  // /health tells in detail, /ready decides: both fail when a request could not be served.
-  respond(exchange, ready(self->state) ? 200 : 503, health_body(self->state));
+  from.respond(found->first, std::move(found->second));
 }
 
 void on_request_down(self_ptr self, const caf::down_msg& down) {

@@ -60,9 +60,7 @@ request_actor::behavior_type request(request_actor::stateful_pointer<request_sta
       [self](const caf::down_msg& down) { request_core{self}.down(down.source); });
   watch_client(self);
   request_core{self}.start();
-  self->delayed_send(
-      self, std::min<std::chrono::milliseconds>(setup->config.ping, std::chrono::seconds(1)),
-      request_tick{});
+  self->delayed_send(self, tick_interval(setup->config), request_tick{});
   return {
       [self](const wire::msg<wire::SequenceReady>& msg) { request_core{self}.ready(msg); },
       [self](const wire::msg<wire::Tokens>& msg) { request_core{self}.tokens(msg.get()); },

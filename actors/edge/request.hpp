@@ -12,6 +12,7 @@
 
 #include <caf/stateful_actor.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -26,6 +27,7 @@ struct request_config {
   schedule::request_limits limits;
   std::chrono::milliseconds time_limit{600000};
   std::chrono::milliseconds ping{5000};
+  std::chrono::milliseconds plain_keep_alive{30000};
   std::chrono::milliseconds codec_within{60000};
   std::chrono::milliseconds route_within{2000};
   std::chrono::milliseconds accept_within{5000};
@@ -45,6 +47,9 @@ struct request_config {
     v.field("time_limit", time_limit, between(100, 86400000), "Longest life of a request.");
     v.field("ping", ping, between(10, 600000),
             "Quiet time after which a waiting stream gets a comment.");
+    v.field("plain_keep_alive", plain_keep_alive, between(0, 600000),
+            "Quiet time after which a waiting answer in one piece gets empty lines in front, and "
+            "with them status 200, also if it becomes an error; 0: never.");
     v.field("codec_within", codec_within, between(10, 600000),
             "Longest time to tokenize a prompt.");
     v.field("route_within", route_within, between(10, 60000), "Longest time a balancer may take.");
@@ -55,6 +60,13 @@ struct request_config {
     v.field("max_choices", max_choices, between(1, 128), "Most answers to one request (`n`).");
   }
 };
+
+/// How often a request looks at the clock.
+[[nodiscard]] inline std::chrono::milliseconds tick_interval(const request_config& config) {
+  auto every = std::min<std::chrono::milliseconds>(config.ping, std::chrono::seconds{1});
+  if (config.plain_keep_alive.count() > 0) every = std::min(every, config.plain_keep_alive);
+  return every;
+}
 
 /// What operators want to know of all requests together; thread-safe.
 struct request_metrics {
@@ -92,7 +104,8 @@ struct request_state_data {
   std::vector<choice_state> choices;  ///< empty until the prompt is encoded, then of one size
   std::map<schedule::engine_key, engine_actor> engines;  ///< that this request has talked to
   actor_ref sink_ref;
-  bool begun = false;  ///< the stream's head is out
+  bool begun = false;       ///< the stream's head is out
+  bool kept_alive = false;  ///< the head of a plain answer is out, with empty lines
   bool ended = false;
   bool finishing = false;  ///< over, but the connection has not taken the end yet
   std::string unsent;      ///< refused by a full connection

@@ -1,5 +1,6 @@
 #include "actors/edge/request_core.hpp"
 
+#include "actors/edge/answer_headers.hpp"
 #include "actors/edge/choice_core.hpp"
 #include "actors/messages/errors.hpp"
 #include "actors/serve/sequence_wire.hpp"
@@ -16,6 +17,7 @@ using namespace schedule;
 namespace {
 
 constexpr std::string_view event_stream = "text/event-stream; charset=utf-8";
+constexpr std::string_view json = "application/json";
 
 }  // namespace
 
@@ -38,9 +40,7 @@ void request_core::encoded(const encode_answer& answer) {
   state.exchange = answer.exchange;
   if (state.exchange->answered) {
     state.ended = true;
-    static_cast<void>(state.client.responder->respond(200, "application/json",
-                                                      *std::move(state.exchange->answered)));
-    return quit();
+    return respond(200, *std::move(state.exchange->answered));
   }
   if (const auto why = not_admitted()) return refuse(*why);
   make_choices();
@@ -131,6 +131,18 @@ void request_core::emit(choice_state& choice, const fed_tokens& what) {
   if (fed.finished) choice.stop_matched = true;
 }
 
+// Behind the empty lines that kept a connection open the status is out: it was 200.
+void request_core::respond(uint16_t status, std::string body, http_headers more) {
+  auto& state = self_->state;
+  if (state.kept_alive) {
+    write(body);
+    return finish_stream();
+  }
+  static_cast<void>(state.client.responder->respond(status, json, std::move(body),
+                                                    with_request_id(state.id, std::move(more))));
+  quit();
+}
+
 void request_core::choice_over(const choice_state& choice, const end_request& what) {
   auto& state = self_->state;
   if (state.ended) return;  // the request is over: what engines held for its choices was freed
@@ -140,7 +152,7 @@ void request_core::choice_over(const choice_state& choice, const end_request& wh
   }
   if (what.reason == end_reason::cancelled) return stop(what.reason, what.why);
   if (state.exchange->stream) begin_stream();
-  const std::string bytes =
+  std::string bytes =
       state.exchange->writer->end({choice.number, what.reason, state.setup->unix_time()}, usage());
   const bool last = std::all_of(state.choices.begin(), state.choices.end(),
                                 [](const choice_state& c) { return c.over; });
@@ -149,8 +161,7 @@ void request_core::choice_over(const choice_state& choice, const end_request& wh
   state.ended = true;
   state.card.count("ended");
   if (state.exchange->stream) return finish_stream();
-  static_cast<void>(state.client.responder->respond(200, "application/json", bytes));
-  quit();
+  respond(200, std::move(bytes));
 }
 
 void request_core::stop(end_reason reason, const failure& why) {
@@ -218,7 +229,8 @@ void request_core::begin_stream() {
   auto& state = self_->state;
   if (state.begun) return;
   state.begun = true;
-  static_cast<void>(state.client.responder->begin_stream(200, event_stream));
+  static_cast<void>(
+      state.client.responder->begin_stream(200, event_stream, with_request_id(state.id)));
   write(state.exchange->writer->begin());
 }
 
@@ -250,10 +262,9 @@ void request_core::refuse(const recipe::api_error& error) {
   state.ended = true;
   http_headers extra;
   if (error.status == 429 || error.status == 503) extra.push_back({"retry-after", "1"});
-  static_cast<void>(state.client.responder->respond(
-      static_cast<uint16_t>(error.status), "application/json",
-      state.setup->protocol->error_body(*state.client.request, error, state.context), extra));
-  quit();
+  respond(static_cast<uint16_t>(error.status),
+          state.setup->protocol->error_body(*state.client.request, error, state.context),
+          std::move(extra));
 }
 
 void request_core::quit() {
@@ -300,14 +311,23 @@ void request_core::tick() {
   if (state.finishing && now() - state.started >= state.setup->config.time_limit) return quit();
   for (const choice_state& choice : state.choices) choice_core{self_, choice.number}.tick();
   if (state.ended && !state.finishing) return;
-  if (!state.finishing && state.exchange && state.exchange->stream &&
-      now() - state.last_bytes >= state.setup->config.ping) {
+  if (!state.finishing && state.exchange) keep_alive();
+  self_->delayed_send(self_, tick_interval(state.setup->config), request_tick{});
+}
+
+void request_core::keep_alive() {
+  auto& state = self_->state;
+  const auto quiet = now() - state.last_bytes;
+  if (state.exchange->stream) {
+    if (quiet < state.setup->config.ping) return;
     begin_stream();
-    write(state.exchange->writer->keep_alive());
+    return write(state.exchange->writer->keep_alive());
   }
-  self_->delayed_send(
-      self_, std::min<std::chrono::milliseconds>(state.setup->config.ping, std::chrono::seconds(1)),
-      request_tick{});
+  const auto after = state.setup->config.plain_keep_alive;
+  if (after.count() == 0 || quiet < after) return;
+  if (!std::exchange(state.kept_alive, true))
+    static_cast<void>(state.client.responder->begin_stream(200, json, with_request_id(state.id)));
+  write("\n");  // white space in front of JSON is nothing
 }
 
 }  // namespace deepinfer

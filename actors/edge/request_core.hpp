@@ -44,6 +44,9 @@ private:
   void write(const std::string& bytes);
   void flush();
   void refuse(const recipe::api_error& error);
+  /// All there is to say to the client, in one piece; ends the actor, now or once it is taken.
+  void respond(uint16_t status, std::string body, http_headers more = {});
+  void keep_alive();
   void fail(const failure& why);
   void log_failure(const choice_state& choice, const failure& why);
   void finish_stream();

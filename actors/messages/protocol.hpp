@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// The seam between the request actor, which moves tokens, and an API, which is about words.
@@ -84,20 +85,30 @@ struct exchange_context {
   uint64_t default_seed = 0;        ///< for requests that bring none
 };
 
-/// Stateless; one object for all codec actors.
+using prepared_result = recipe::api_result<std::shared_ptr<prepared_exchange>>;
+
+/// Without state that a caller could see; one object for all codec actors, thread-safe.
 class protocol_codec {
 public:
   virtual ~protocol_codec() = default;
-  [[nodiscard]] virtual recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(
-      const http_request& request, const exchange_context& context) const = 0;
+  [[nodiscard]] virtual prepared_result prepare(const http_request& request,
+                                                const exchange_context& context) const = 0;
   /// The body that tells `error` to the client of `request`.
   [[nodiscard]] virtual std::string error_body(const http_request& request,
                                                const recipe::api_error& error,
                                                const exchange_context& context) const = 0;
   /// Whether `POST path` is a request that `prepare` understands.
   [[nodiscard]] virtual bool serves(std::string_view path) const = 0;
-  /// Body of `GET /v1/models`.
-  [[nodiscard]] virtual std::string models_body() const = 0;
+  /// All paths, for people.
+  [[nodiscard]] virtual const std::string& routes() const {
+    static const std::string none;
+    return none;
+  }
+  /// Answers `GET path` where that needs no codec (the list of models); nothing for other paths.
+  [[nodiscard]] virtual std::optional<recipe::api_result<std::string>> look_up(
+      const http_request& request) const = 0;
+  /// Numbers of all codecs together, for the console.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, int64_t>> counters() const { return {}; }
 };
 
 }  // namespace deepinfer

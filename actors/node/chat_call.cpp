@@ -22,16 +22,27 @@ constexpr auto quiet_at_most = 60s;    // a living server sends a comment every 
 constexpr auto answer_within = 3600s;  // the whole answer
 constexpr size_t max_error_bytes = 256 << 10;
 
-std::string completions_path(const http_url& base) {
+std::string path_of(const http_url& base, recipe::api_protocol protocol) {
   constexpr std::string_view version = "/v1";
-  const std::string path = path_below(base, "");
-  return path + (path.ends_with(version) ? "/chat/completions" : "/v1/chat/completions");
+  std::string path = path_below(base, "");
+  if (!path.ends_with(version)) path += version;
+  return path.append(request_path(protocol));
+}
+
+http_headers headers_of(const request_options& request) {
+  http_headers headers{{"content-type", "application/json"},
+                       {"accept", request.is_streamed ? "text/event-stream" : "application/json"}};
+  // Our own servers do without; others of this protocol insist.
+  if (request.protocol == recipe::api_protocol::messages)
+    headers.push_back({"anthropic-version", "2023-06-01"});
+  return headers;
 }
 
 /// One answer on its way from the socket to standard output.
 class reception {
 public:
-  explicit reception(const call_options& options) : options_(options), text_(options.style) {}
+  explicit reception(const call_options& options)
+      : options_(options), text_(options.style), answer_(options.request.protocol) {}
 
   /// A part of the body; false when there is no sense in reading on.
   bool take(const http_answer& head, std::string_view bytes) {
@@ -140,18 +151,17 @@ call_outcome run_call(const std::vector<http_url>& gateways,
                       const call_options& options,
                       const std::vector<turn>& talk) {
   const std::string body = request_body(options.request, talk);
-  const http_headers headers{
-      {"content-type", "application/json"},
-      {"accept", options.request.is_streamed ? "text/event-stream" : "application/json"}};
+  const http_headers headers = headers_of(options.request);
   failure why{error_code::unreachable, "no gateway to ask"};
   for (const http_url& gateway : gateways) {
     const auto quiet = options.request.is_streamed ? quiet_at_most : answer_within;
     http_client client{gateway.host, gateway.port, {connect_within, answer_within, quiet}};
     reception incoming{options};
-    const auto head = client.stream({"POST", completions_path(gateway), headers, body},
-                                    [&incoming](const http_answer& so_far, std::string_view bytes) {
-                                      return incoming.take(so_far, bytes);
-                                    });
+    const auto head =
+        client.stream({"POST", path_of(gateway, options.request.protocol), headers, body},
+                      [&incoming](const http_answer& so_far, std::string_view bytes) {
+                        return incoming.take(so_far, bytes);
+                      });
     const auto trouble = incoming.end(head);
     const answer& received = incoming.received();
     if (!trouble) return {exit_done, received.content(), received.finish_reason()};

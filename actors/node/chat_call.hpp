@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/node/chat_answer.hpp"
 #include "actors/node/chat_exchange.hpp"
 #include "actors/node/chat_output.hpp"
 #include "runtime/http/client.hpp"

@@ -2,13 +2,13 @@
 #include "actors/node/chat_talk.hpp"
 #include "actors/node/cluster_address.hpp"
 #include "actors/node/commands.hpp"
+#include "actors/node/standard_input.hpp"
 #include "actors/node/terminal.hpp"
+#include "runtime/recipe/detect_protocol.hpp"
 #include "runtime/tokenizer/utf8.hpp"
 
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,20 +32,10 @@ int refuse(const std::string& why) {
   return report("chat", {error_code::invalid_argument, why});
 }
 
-/// All of standard input, without the line feed that ends it.
+/// Standard input without the line feed that ends it.
 result<std::string> read_prompt() {
-  std::string out;
-  std::array<char, 65536> bytes;
-  while (true) {
-    const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failure{error_code::invalid_argument, "cannot read standard input"};
-    if (count == 0) break;
-    out.append(bytes.data(), static_cast<size_t>(count));
-    if (out.size() > max_prompt_bytes)
-      return failure{error_code::invalid_argument, "the prompt is longer than 32 MiB"};
-  }
-  if (out.ends_with('\n')) out.pop_back();
+  auto out = read_standard_input(max_prompt_bytes);
+  if (out && out->ends_with('\n')) out->pop_back();
   return out;
 }
 
@@ -60,9 +50,7 @@ int run_once(const std::vector<http_url>& gateways,
 }
 
 int run_chat(chat_flags flags) {
-  if (flags.protocol != "chat")
-    return report("chat", {error_code::unsupported,
-                           "the protocol " + flags.protocol + " is not in this release; use chat"});
+  flags.request.protocol = *recipe::find_protocol(flags.protocol);
   const bool is_at_terminal = ::isatty(STDIN_FILENO) == 1;
   const bool is_talk = !flags.prompt && is_at_terminal;
   if (is_talk && flags.json) return refuse("--json needs a prompt");
@@ -105,7 +93,7 @@ void add_chat_command(CLI::App& app, int& exit_code) {
   command->add_option("--model", request.model, "served name of the model (default: default)");
   command
       ->add_option("--protocol", flags->protocol,
-                   "chat; responses and messages are not in this release")
+                   "how to ask: chat (default), responses or messages")
       ->check(CLI::IsMember({"chat", "responses", "messages"}));
   command->add_flag(
       "--json", flags->json,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "proto/types/result.hpp"
+#include "runtime/recipe/api_protocol.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-/// Chat Completions as a client sees it: requests out, answers in. Pure.
+/// Requests as a client sends them, in any protocol. Pure.
 namespace deepinfer::chat {
 
 struct turn {
-  std::string role;  ///< "system", "user", "assistant"
+  std::string role;  ///< "system" (the first alone), "user", "assistant"
   std::string content;
 };
 
@@ -25,44 +25,14 @@ struct request_options {
   std::optional<uint64_t> max_tokens;
   std::optional<uint64_t> seed;
   bool is_streamed = true;
+  recipe::api_protocol protocol = recipe::api_protocol::chat;  ///< not completions
 };
 
-/// The body of `POST /v1/chat/completions`. Texts must be UTF-8.
+/// Where the protocol's requests go, below "/v1".
+[[nodiscard]] std::string_view request_path(recipe::api_protocol protocol);
+
+/// The body of such a request. Texts must be UTF-8.
 [[nodiscard]] std::string request_body(const request_options& options,
                                        const std::vector<turn>& talk);
-
-struct piece {
-  std::string reasoning;
-  std::string content;
-};
-
-/// Follows one answer to its end, and knows whether there was one.
-class answer {
-public:
-  static constexpr size_t default_answer_bytes = size_t{64} << 20;
-
-  explicit answer(size_t max_answer_bytes = default_answer_bytes)
-      : max_answer_bytes_(max_answer_bytes) {}
-
-  /// The data of one event. `internal` with the server's words for an error event; `corrupt` for
-  /// what is no event of such a stream; `too_large`.
-  [[nodiscard]] result<piece> take_event(std::string_view data);
-  /// The body of an answer in one piece.
-  [[nodiscard]] result<piece> take_whole(std::string_view body);
-
-  /// The model ended its answer, and the server the stream. All else was cut off.
-  [[nodiscard]] bool is_complete() const { return is_done_ && !finish_reason_.empty(); }
-  [[nodiscard]] const std::string& finish_reason() const { return finish_reason_; }
-  /// All content so far, without the reasoning.
-  [[nodiscard]] const std::string& content() const { return content_; }
-
-private:
-  result<piece> take_choice(std::string_view json, std::string_view part);
-
-  size_t max_answer_bytes_;
-  bool is_done_ = false;
-  std::string finish_reason_;
-  std::string content_;
-};
 
 }  // namespace deepinfer::chat

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/console/terminal_text.hpp"
-#include "actors/node/chat_exchange.hpp"
+#include "actors/node/chat_answer.hpp"
 
 #include <string>
 #include <string_view>

@@ -20,6 +20,7 @@ process_config::process_config() {
   schema_.section("http", "The gateway's listener.", http);
   schema_.section("console_http", "The listener of console and metrics.", console_http);
   schema_.section("recipe", "From requests to prompts.", recipe);
+  schema_.section("encoder", "From prompts to ids.", encoder);
   schema_.section("kernels", "Arithmetic on this machine.", kernels);
   schema_.section("membership", "Who is in the cluster.", actors.membership);
   schema_.section("gateway", "Admission.", actors.gateway);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "actors/edge/prompt_encoding.hpp"
 #include "actors/node/node_actors.hpp"
+#include "actors/node/recipe_config.hpp"
 #include "actors/remote/remote_config.hpp"
 #include "proto/types/result.hpp"
 #include "runtime/base/config.hpp"
@@ -75,25 +77,6 @@ struct multicast_settings {
   }
 };
 
-/// Section `[recipe]`.
-struct recipe_config {
-  bool thinking_by_default = true;
-  bool thinking_forces_temperature = true;
-  bool report_reasoning_tokens = false;
-  uint32_t max_prompt_tokens = limits::max_prompt_tokens;
-
-  template <class V>
-  void describe(V& v) {
-    v.field("thinking_by_default", thinking_by_default,
-            "Requests that say nothing about it think first.");
-    v.field("thinking_forces_temperature", thinking_forces_temperature,
-            "A thinking request is sampled with temperature 1, whatever it says, as the published "
-            "service does.");
-    v.field("report_reasoning_tokens", report_reasoning_tokens, "Count reasoning tokens in usage.");
-    v.field("max_prompt_tokens", max_prompt_tokens, between(1, 1 << 20), "Longest prompt.");
-  }
-};
-
 /// All settings of `deepinfer node`.
 struct process_config {
   node_config node;
@@ -104,6 +87,7 @@ struct process_config {
   http_config http;
   http_config console_http;
   recipe_config recipe;
+  encoder_config encoder;
   kernels_config kernels;
   node_settings actors;
 

@@ -2,7 +2,9 @@
 
 #include "actors/console/console_http.hpp"
 #include "actors/edge/api_protocols.hpp"
+#include "actors/edge/prompt_encoding.hpp"
 #include "actors/messages/errors.hpp"
+#include "actors/node/bundled_model.hpp"
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
@@ -54,16 +56,6 @@ uint64_t epoch_now() {
                                    .count());
 }
 
-/// The model that the program was built beside: build/actors/deepinfer -> examples/models/tiny-v41.
-/// Empty if it is not there (an installed program has none).
-std::filesystem::path bundled_model() {
-  std::error_code none;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const auto root = program.parent_path().parent_path().parent_path();
-  const auto folder = root / "examples" / "models" / "tiny-v41";
-  return std::filesystem::exists(folder / "config.json", none) ? folder : std::filesystem::path{};
-}
-
 std::string join_text(const std::vector<std::string>& items, std::string_view separator) {
   std::string text;
   for (const auto& item : items) text.append(text.empty() ? "" : separator).append(item);
@@ -94,6 +86,7 @@ private:
   result<void> load_model();
   result<void> open_fabric();
   result<void> open_registries();
+  result<std::shared_ptr<const protocol_codec>> make_protocol();
   result<void> spawn();
   result<void> open_listeners();
   result<void> write_endpoints();
@@ -271,18 +264,32 @@ node_plan running_node::plan() {
   return plan;
 }
 
+result<std::shared_ptr<const protocol_codec>> running_node::make_protocol() {
+  auto options = make_recipe_options(config_.recipe);
+  if (!options) return options.error();
+  options->conversion.max_choices = config_.actors.request.max_choices;
+  auto encoding =
+      make_prompt_encoding(tokenizer_, {config_.encoder, metrics_->prompts(), steady_now});
+  if (!encoding) return encoding.error();
+  if (encoding->reuse) metrics_->watch(encoding->reuse);
+  api_setup setup;
+  setup.tokenizer = tokenizer_;
+  setup.encoder = encoding->encoder;
+  setup.model = {model_name_, config_.recipe.aliases, context_limit_};
+  setup.model_created_s = static_cast<uint64_t>(unix_now().count());
+  setup.options = *std::move(options);
+  setup.counters = [all = *std::move(encoding)] { return all.counters(); };
+  return make_api_protocols(std::move(setup));
+}
+
 result<void> running_node::spawn() {
   if (const auto started = transport_->start(*hub_); !started) return started.error();
   metrics_ = std::make_shared<process_metrics>(*transport_, *hub_);
   node_plan what = plan();
   if (tokenizer_) {
-    recipe::recipe_options options;
-    options.conversion.thinking_by_default = config_.recipe.thinking_by_default;
-    options.conversion.max_choices = config_.actors.request.max_choices;
-    options.thinking_forces_temperature = config_.recipe.thinking_forces_temperature;
-    options.report_reasoning_tokens = config_.recipe.report_reasoning_tokens;
-    options.max_prompt_tokens = config_.recipe.max_prompt_tokens;
-    what.protocol = make_api_protocols(tokenizer_, {model_name_, {}, context_limit_}, options);
+    auto protocol = make_protocol();
+    if (!protocol) return protocol.error();
+    what.protocol = *std::move(protocol);
   }
   auto made = spawn_node_actors(*system_, what);
   if (!made) return made.error();

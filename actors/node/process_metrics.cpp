@@ -13,6 +13,11 @@ process_metrics::process_metrics(const net::transport& transport, const remote_h
       "deepinfer_request_between_tokens_seconds", "Between two output tokens.", bounds);
   requests_->whole_seconds = &all_->make_histogram("deepinfer_request_seconds",
                                                    "From the request to its last byte.", bounds);
+  prompts_->prompts =
+      &all_->make_counter("deepinfer_codec_prompts_total", "Prompts turned into ids.");
+  prompts_->tokens = &all_->make_counter("deepinfer_codec_tokens_total", "Ids of those prompts.");
+  prompts_->seconds = &all_->make_histogram("deepinfer_codec_encode_seconds",
+                                            "From a prompt's text to its ids.", bounds);
   const net::transport* t = &transport;
   total("deepinfer_net_frames_sent_total", "Frames sent to peers.",
         [t] { return static_cast<double>(t->stats().frames_sent); });
@@ -53,6 +58,13 @@ void process_metrics::gauge(const std::string& name,
                             std::function<double()> read,
                             const metric_labels& labels) {
   watched_.push_back(all_->watch_gauge(name, help, std::move(read), labels));
+}
+
+void process_metrics::watch(std::shared_ptr<const text::part_cache> reuse) {
+  total("deepinfer_codec_reused_tokens_total", "Ids that were remembered from earlier prompts.",
+        [reuse] { return static_cast<double>(reuse->counters().ids_found); });
+  gauge("deepinfer_codec_remembered_bytes", "Prompt text and ids held to be used again.",
+        [reuse] { return static_cast<double>(reuse->counters().bytes); });
 }
 
 void process_metrics::watch(const std::string& listener, const http_server& server) {

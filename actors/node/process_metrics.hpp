@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/edge/prompt_encoding.hpp"
 #include "actors/edge/request.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "runtime/base/metrics.hpp"
@@ -20,8 +21,10 @@ public:
   process_metrics(const net::transport& transport, const remote_hub& hub);
 
   [[nodiscard]] std::shared_ptr<request_metrics> requests() const { return requests_; }
+  [[nodiscard]] std::shared_ptr<encoding_metrics> prompts() const { return prompts_; }
   [[nodiscard]] std::shared_ptr<const metrics> all() const { return all_; }
   void watch(const std::string& listener, const http_server& server);
+  void watch(std::shared_ptr<const text::part_cache> reuse);
 
 private:
   void total(const std::string& name,
@@ -35,6 +38,7 @@ private:
 
   std::shared_ptr<metrics> all_ = std::make_shared<metrics>();
   std::shared_ptr<request_metrics> requests_ = std::make_shared<request_metrics>();
+  std::shared_ptr<encoding_metrics> prompts_ = std::make_shared<encoding_metrics>();
   std::vector<std::unique_ptr<metric_registration>> watched_;
 };
 

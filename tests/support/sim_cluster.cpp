@@ -94,7 +94,9 @@ public:
     return recipe::error_body(error);
   }
   bool serves(std::string_view path) const override { return path == "/v1/chat/completions"; }
-  std::string models_body() const override { return "{}"; }
+  std::optional<recipe::api_result<std::string>> look_up(const http_request&) const override {
+    return std::nullopt;
+  }
 };
 
 }  // namespace

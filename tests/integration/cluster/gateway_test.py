@@ -58,7 +58,7 @@ class Refusals(WithGateway):
 
     def test_wrong_requests_are_refused_and_the_connection_lives_on(self):
         wrong = {
-            'n': 2, 'model': 5, 'messages': 'x', 'temperature': 'hot', 'max_tokens': -1,
+            'n': 9, 'model': 5, 'messages': 'x', 'temperature': 'hot', 'max_tokens': -1,
             'stream': 'yes', 'stop': 5, 'seed': 'x', 'top_p': 3, 'ignore_eos': 1,
             'reasoning_effort': 'much', 'thinking': {'type': 'perhaps'}}
         with Connection(self.node.http) as one:

@@ -70,6 +70,43 @@ class OneRequest(WithServer):
         whole = json.loads(self.call('x', '--json', '--no-stream').stdout)
         self.assertEqual(whole['choices'][0]['message']['content'], 'Hello, wörld')
 
+    def test_other_protocols_ask_and_answer_alike(self):
+        said = 'Hi there'
+        bodies = {
+            'responses': {'model': 'default', 'instructions': 's', 'max_output_tokens': 7,
+                          'reasoning': {'effort': 'none'}, 'seed': 4,
+                          'input': [{'role': 'user', 'content': said}]},
+            'messages': {'model': 'default', 'system': 's', 'max_tokens': 7, 'seed': 4,
+                         'thinking': {'type': 'disabled'},
+                         'messages': [{'role': 'user', 'content': said}]}}
+        for protocol, body in bodies.items():
+            for extra in ((), ('--no-stream',)):
+                with self.subTest(protocol=protocol, extra=extra):
+                    got = self.call(said, '--protocol', protocol, '--system', 's', '--max-tokens',
+                                    '7', '--seed', '4', '--thinking', 'off', *extra)
+                    self.assertEqual(got.returncode, 0, got.stderr)
+                    self.assertEqual(got.stdout.decode(), '<think>\nhm\n</think>\n\nHello, wörld\n')
+                    self.assertEqual(self.node.paths[-1], '/v1/' + protocol)
+                    self.assertEqual(self.node.bodies[-1], dict(body, stream=not extra))
+
+    def test_json_of_other_protocols_is_what_the_server_sent(self):
+        for protocol, events, whole in (
+                ('responses', fake_server.RESPONSES_EVENTS, fake_server.RESPONSES_WHOLE),
+                ('messages', fake_server.MESSAGES_EVENTS, fake_server.MESSAGES_WHOLE)):
+            got = self.call('x', '--json', '--protocol', protocol)
+            self.assertEqual([json.loads(line) for line in got.stdout.splitlines()], events)
+            got = self.call('x', '--json', '--no-stream', '--protocol', protocol)
+            self.assertEqual(json.loads(got.stdout), whole)
+
+    def test_other_protocols_tell_what_went_wrong_by_the_same_exit_code(self):
+        for protocol in ('responses', 'messages'):
+            for how, word in (('cut', 'cut off'), ('error event', 'the engine was lost'),
+                              ('refused', 'Field model is wrong'), ('no json', '502')):
+                with self.subTest(protocol=protocol, how=how):
+                    got = self.call('x', '--protocol', protocol, chat=how)
+                    self.assertEqual(got.returncode, 1, got.stderr)
+                    self.assertIn(word, got.stderr.decode())
+
     def test_the_token_limit_is_a_clean_end(self):
         self.assertEqual(self.call('x', chat='length').returncode, 0)
 
@@ -114,7 +151,7 @@ class OneRequest(WithServer):
         self.assertIn(b'absent', got.stderr)
 
     def test_wrong_usage_is_exit_2(self):
-        for arguments in (('x', '--protocol', 'responses'), ('x', '--protocol', 'messages'),
+        for arguments in (('x', '--protocol', 'smoke'), ('x', '--protocol', 'completions'),
                           ('x', '--protocol', 'other'), ('x', '--thinking', 'maybe'), ('',), ('x', 'y'),
                           ('x', '--temperature', 'hot'), ('x', '--temperature', '3'),
                           ('x', '--top-p', '1.5'), ('x', '--max-tokens', '0'), ('x', '--seed', '-1'),
@@ -124,8 +161,6 @@ class OneRequest(WithServer):
                 self.assertEqual(got.returncode, 2, got.stderr)
                 self.assertEqual(got.stdout, b'')
         self.assertEqual(self.node.paths, [])
-        got = self.call('x', '--protocol', 'responses')
-        self.assertIn('not in this release', got.stderr.decode())
 
     def test_a_full_disk_is_no_clean_end(self):
         with open('/dev/full', 'wb') as full:

@@ -12,6 +12,43 @@ TOPOLOGY = os.path.join(HERE, '..', '..', 'golden', 'console', 'topology.json')
 # What comes from other nodes and from models is not trusted.
 HOSTILE = '<img src=x onerror=alert(1)>\x1b[2J\x1b]0;owned\x07'
 
+MESSAGES_WHOLE = {
+    'id': 'msg_1', 'type': 'message', 'role': 'assistant', 'model': 'm', 'stop_reason': 'end_turn',
+    'stop_sequence': None, 'usage': {'input_tokens': 1, 'output_tokens': 2},
+    'content': [{'type': 'thinking', 'thinking': 'hm', 'signature': 's'},
+                {'type': 'text', 'text': 'Hello, wörld'}]}
+MESSAGES_EVENTS = [
+    {'type': 'message_start', 'message': dict(MESSAGES_WHOLE, content=[], stop_reason=None)},
+    {'type': 'content_block_start', 'index': 0, 'content_block': {'type': 'thinking',
+                                                                  'thinking': ''}},
+    {'type': 'ping'},
+    {'type': 'content_block_delta', 'index': 0, 'delta': {'type': 'thinking_delta',
+                                                          'thinking': 'hm'}},
+    {'type': 'content_block_stop', 'index': 0},
+    {'type': 'content_block_start', 'index': 1, 'content_block': {'type': 'text', 'text': ''}},
+    {'type': 'content_block_delta', 'index': 1, 'delta': {'type': 'text_delta', 'text': 'Hello, '}},
+    {'type': 'content_block_delta', 'index': 1, 'delta': {'type': 'text_delta', 'text': 'wörld'}},
+    {'type': 'content_block_stop', 'index': 1},
+    {'type': 'message_delta', 'delta': {'stop_reason': 'end_turn', 'stop_sequence': None},
+     'usage': {'output_tokens': 2}},
+    {'type': 'message_stop'}]
+RESPONSES_WHOLE = {
+    'id': 'resp_1', 'object': 'response', 'status': 'completed', 'error': None,
+    'incomplete_details': None, 'output': [
+        {'type': 'reasoning', 'id': 'rs_1', 'summary': [],
+         'content': [{'type': 'reasoning_text', 'text': 'hm'}]},
+        {'type': 'message', 'id': 'msg_1', 'role': 'assistant',
+         'content': [{'type': 'output_text', 'text': 'Hello, wörld', 'annotations': []}]}]}
+RESPONSES_EVENTS = [
+    {'type': 'response.created', 'response': dict(RESPONSES_WHOLE, status='in_progress',
+                                                  output=[])},
+    {'type': 'response.output_item.added', 'output_index': 0, 'item': {'type': 'reasoning'}},
+    {'type': 'response.reasoning_text.delta', 'output_index': 0, 'delta': 'hm'},
+    {'type': 'response.output_text.delta', 'output_index': 1, 'delta': 'Hello, '},
+    {'type': 'response.output_text.delta', 'output_index': 1, 'delta': 'wörld'},
+    {'type': 'response.output_text.done', 'output_index': 1, 'text': 'Hello, wörld'},
+    {'type': 'response.completed', 'response': RESPONSES_WHOLE}]
+
 
 class Node(http.server.ThreadingHTTPServer):
     daemon_threads = True
@@ -88,12 +125,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(502, 'text/html', b'<html>proxy</html>')
         elif how == 'other':
             self.answer(200, 'text/html', b'<html>hello</html>')
+        elif not self.path.endswith('/chat/completions'):
+            self.recorded()
         elif self.server.bodies[-1]['stream']:
             self.stream(how)
         else:
             self.answer(200, 'application/json', json.dumps({'choices': [{
                 'message': {'role': 'assistant', 'content': 'Hello, wörld', 'reasoning_content': 'hm'},
                 'finish_reason': 'stop'}]}).encode())
+
+    def recorded(self):
+        """The same answer in the words of Responses or Messages, as a public server sends it."""
+        is_messages = self.path.endswith('/messages')
+        if self.server.bodies[-1]['stream']:
+            events = MESSAGES_EVENTS if is_messages else RESPONSES_EVENTS
+            if self.server.chat == 'cut':
+                events = events[:-1]
+            if self.server.chat == 'error event':
+                error = {'type': 'overloaded_error', 'message': 'the engine was lost'}
+                events = events[:2] + [{'type': 'error', 'error': error} if is_messages else
+                                       {'type': 'response.failed', 'response': {'error': error}}]
+            body = ''.join(f'event: {e["type"]}\ndata: {json.dumps(e)}\n\n' for e in events)
+            return self.answer(200, 'text/event-stream', body.encode())
+        whole = MESSAGES_WHOLE if is_messages else RESPONSES_WHOLE
+        return self.answer(200, 'application/json', json.dumps(whole).encode())
 
     def chunk(self, data):
         self.wfile.write(f'{len(data):x}\r\n'.encode() + data + b'\r\n')

@@ -1,6 +1,9 @@
 #include "actors/node/chat_exchange.hpp"
 
+#include "actors/node/chat_answer.hpp"
 #include "actors/node/chat_output.hpp"
+#include "runtime/http/sse.hpp"
+#include "runtime/recipe/answer_format.hpp"
 #include "runtime/recipe/client_request.hpp"
 
 #include <doctest/doctest.h>
@@ -42,6 +45,102 @@ TEST_SUITE("actors/node/chat_exchange") {
         chat::request_body({.model = "m", .thinking = "on"}, {{"user", "u"}}));
     REQUIRE(thinking);
     CHECK(thinking->talk.thinking);
+  }
+
+  TEST_CASE("our own server takes every option in every protocol") {
+    using recipe::api_protocol;
+    for (const api_protocol protocol : {api_protocol::responses, api_protocol::messages}) {
+      CAPTURE(to_string(protocol));
+      const chat::request_options options{"m", "off", 0.7, 0.25, 64, 9'000'000'000, true, protocol};
+      const auto request = recipe::parse_request(
+          protocol,
+          chat::request_body(options,
+                             {{"system", "s"}, {"user", "u"}, {"assistant", "a"}, {"user", "v"}}));
+      REQUIRE_MESSAGE(request, request.error().message);
+      CHECK(request->model == "m");
+      CHECK(request->stream);
+      CHECK_FALSE(request->talk.thinking);
+      REQUIRE(request->talk.messages.size() == 4);
+      CHECK(request->talk.messages[0].from == recipe::role::system);
+      CHECK(request->talk.messages[2].content == "a");
+      CHECK(request->generation.max_tokens == 64);
+      CHECK(request->generation.temperature == 0.7F);
+      CHECK(request->generation.top_p == 0.25F);
+      CHECK(request->generation.seed == 9'000'000'000);
+      chat::request_options thinking{.thinking = "on"};
+      thinking.protocol = protocol;
+      const auto second =
+          recipe::parse_request(protocol, chat::request_body(thinking, {{"user", "u"}}));
+      REQUIRE(second);
+      CHECK(second->talk.thinking);
+      CHECK(second->talk.effort == recipe::effort::high);
+    }
+  }
+
+  TEST_CASE("what our own server writes is read, in every protocol, streamed and whole") {
+    using recipe::api_protocol;
+    for (const api_protocol protocol :
+         {api_protocol::chat, api_protocol::responses, api_protocol::messages})
+      for (const bool is_streamed : {true, false})
+        for (const auto reason : {recipe::finish_reason::stop, recipe::finish_reason::length}) {
+          CAPTURE(to_string(protocol));
+          CAPTURE(is_streamed);
+          const recipe::response_identity identity{"id", 1, "m", std::nullopt};
+          const auto format = is_streamed ? make_event_format(protocol, identity, {})
+                                          : make_body_format(protocol, identity, {});
+          std::string bytes;
+          using kind = recipe::output_chunk::kind;
+          format->begin(bytes, {});
+          format->chunk(bytes, {0, kind::reasoning, "h", {}});
+          format->chunk(bytes, {0, kind::reasoning, "m", {}});
+          format->chunk(bytes, {0, kind::text, "Hello, ", {}});
+          format->chunk(bytes, {0, kind::text, "w\u00f6rld", {}});
+          const size_t before_end = bytes.size();
+          format->end(bytes, {0, reason, {}, {}, {}, 2, true});
+          chat::answer answer{protocol};
+          piece all;
+          const auto add = [&all](const result<piece>& part) {
+            REQUIRE_MESSAGE(part, part.error().detail);
+            all.reasoning += part->reasoning;
+            all.content += part->content;
+          };
+          if (is_streamed) {
+            sse_parser events;
+            const auto take = [&](const sse_event& event) { add(answer.take_event(event.data)); };
+            REQUIRE(events.feed(std::string_view{bytes}.substr(0, before_end), take));
+            CHECK_FALSE(answer.is_complete());
+            REQUIRE(events.feed(std::string_view{bytes}.substr(before_end), take));
+          } else {
+            add(answer.take_whole(bytes));
+          }
+          CHECK(all.reasoning == "hm");
+          CHECK(all.content == "Hello, w\u00f6rld");
+          CHECK(answer.content() == all.content);
+          CHECK(answer.is_complete());
+          CHECK(answer.finish_reason() ==
+                (reason == recipe::finish_reason::stop ? "stop" : "length"));
+        }
+  }
+
+  TEST_CASE("what our own server says went wrong is told in its words, in every protocol") {
+    using recipe::api_protocol;
+    for (const api_protocol protocol :
+         {api_protocol::chat, api_protocol::responses, api_protocol::messages}) {
+      CAPTURE(to_string(protocol));
+      const auto format = make_event_format(protocol, {"id", 1, "m", std::nullopt}, {});
+      std::string bytes;
+      format->begin(bytes, {});
+      format->fail(bytes, {503, "overloaded_error", "overloaded_error", {}, "engine lost"});
+      chat::answer answer{protocol};
+      std::string said;
+      sse_parser events;
+      REQUIRE(events.feed(bytes, [&](const sse_event& event) {
+        const auto part = answer.take_event(event.data);
+        if (!part && said.empty()) said = part.error().detail;
+      }));
+      CHECK(said == "engine lost");
+      CHECK_FALSE(answer.is_complete());
+    }
   }
 
   TEST_CASE("an answer is complete after a finish reason and the end of the stream") {
@@ -122,11 +221,11 @@ TEST_SUITE("actors/node/chat_exchange") {
   }
 
   TEST_CASE("an answer over the limit is refused") {
-    chat::answer answer{100};
+    chat::answer answer{recipe::api_protocol::chat, 100};
     REQUIRE(answer.take_event(delta(std::string(20, 'x'))));
     CHECK(answer.take_event(delta(std::string(101, 'x'))).error().code ==
           error_code::corrupt);  // one event alone is over
-    chat::answer second{200};
+    chat::answer second{recipe::api_protocol::chat, 200};
     REQUIRE(second.take_event(delta(std::string(100, 'x'))));
     REQUIRE(second.take_event(delta(std::string(100, 'x'))));
     CHECK(second.take_event(delta("x")).error().code == error_code::too_large);
