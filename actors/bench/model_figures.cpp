@@ -103,6 +103,27 @@ figure plain(std::string name, std::string unit, double value) {
 
 constexpr double mib = 1024.0 * 1024.0;
 
+// What a decode step costs when its token's log probability is told, alone and with the best 20;
+// in alternation with steps that tell nothing.
+result<std::vector<figure>> logprob_figures(const model_plan& plan,
+                                            const std::filesystem::path& folder) {
+  const auto model = model_run::load(folder, {plan.level, 1});
+  if (!model) return model.error();
+  constexpr uint32_t asked[] = {0, 1, 21};
+  std::vector<double> ms[std::size(asked)];
+  for (uint32_t round = 0; round < plan.rounds; ++round)
+    for (size_t i = 0; i < std::size(asked); ++i) {
+      const auto done = (*model)->decode({1, plan.context_tokens, plan.decode_steps, asked[i]});
+      if (!done) return done.error();
+      ms[i].push_back(done->seconds * 1e3);
+    }
+  std::vector<figure> out{make_figure("small decode step, nothing told", "ms", ms[0])};
+  for (size_t i = 1; i < std::size(asked); ++i)
+    out.push_back(make_figure("small decode step, logprobs " + std::to_string(asked[i]), "ms",
+                              ms[i], {out[0].name, ms[0]}));
+  return out;
+}
+
 // Loading against reading the file, in alternation, both from the page cache.
 result<std::vector<figure>> load_figures(const model_plan& plan,
                                          const std::filesystem::path& folder) {
@@ -156,6 +177,7 @@ result<std::vector<figure>> measure_model_figures(const model_plan& plan) {
   // Memory first: what later runs leave in the allocator would count as this one's.
   if (auto done = add(memory_figures(plan, small->path())); !done) return done.error();
   if (auto done = add(load_figures(plan, small->path())); !done) return done.error();
+  if (auto done = add(logprob_figures(plan, small->path())); !done) return done.error();
   for (const uint32_t threads : {1u, 2u}) {
     model_bench bench(plan, threads);
     if (auto done = bench.run(small->path(), "small"); !done) return done.error();

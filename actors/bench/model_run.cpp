@@ -80,7 +80,7 @@ result<timed_work> model_run::decode(const decode_plan& plan) {
     items[i].target = sequences[i].get();
     items[i].tokens = prompts[i];
     items[i].sample = true;
-    items[i].sampling = {.temperature = 1, .seed = i};
+    items[i].sampling = {.temperature = 1, .seed = i, .logprobs = plan.logprobs};
   }
   for (uint32_t warm = 0; warm < 3; ++warm)
     if (auto done = step(items); !done) return done.error();

@@ -27,6 +27,7 @@ struct decode_plan {
   uint32_t batch = 1;
   uint32_t context = 0;  ///< tokens of each sequence before the first step
   uint32_t steps = 1;
+  uint32_t logprobs = 0;  ///< as in `sampling_params`
 };
 
 /// A loaded model and what `bench model` does with it; tokens are random and fixed.
