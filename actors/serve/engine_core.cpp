@@ -3,7 +3,6 @@
 #include "actors/messages/errors.hpp"
 #include "actors/serve/batch.hpp"
 #include "actors/serve/sequence_wire.hpp"
-#include "proto/codec/logprobs.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -145,25 +144,6 @@ void engine_core::grant(slot_id slot, uint32_t outputs) {
   pump();
 }
 
-void engine_core::release_lease(uint64_t id) {
-  engine_state& state = self_->state;
-  static_cast<void>(state.staging->leases().release(id));
-  lease_ended(id);
-  restage();
-  pump();
-  answer_drain();
-}
-
-void engine_core::lease_ended(uint64_t id) {
-  auto& staged = self_->state.staged;
-  for (auto it = staged.begin(); it != staged.end(); ++it) {
-    if (it->second.lease != id) continue;
-    unwatch(it->second.sink);
-    staged.erase(it);
-    return;
-  }
-}
-
 void engine_core::receiver_gone(const caf::actor_addr& sink) {
   std::vector<slot_id> orphans;
   for (const auto& [slot, s] : self_->state.sequences)
@@ -173,12 +153,6 @@ void engine_core::receiver_gone(const caf::actor_addr& sink) {
   for (const auto& [request, staged] : self_->state.staged)
     if (staged.sink.address() == sink) leases.push_back(staged.lease);
   for (const uint64_t lease : leases) release_lease(lease);
-}
-
-void engine_core::forget_staged(const request_id& request, leg_epoch leg) {
-  const auto found = self_->state.staged.find(request);
-  if (found != self_->state.staged.end() && found->second.leg == leg)
-    release_lease(found->second.lease);
 }
 
 caf::typed_response_promise<wire::msg<wire::Ack>> engine_core::drain() {
@@ -277,113 +251,6 @@ void engine_core::step_over(const step_done& done) {
   self_->state.planner.complete(done.number);
   collect_freed();
   pump();
-}
-
-wire::FinishReason engine_core::finish_of(const engine_sequence& s, int32_t token) const {
-  const model::model_info& model = self_->state.setup.model->info();
-  const bool stops = std::find(model.stop_tokens.begin(), model.stop_tokens.end(), token) !=
-                     model.stop_tokens.end();
-  if (stops && !s.ignore_eos) return wire::FinishReason::STOP;
-  if (s.outputs() >= s.max_tokens || s.tokens.size() >= model.context_limit)
-    return wire::FinishReason::LENGTH;
-  return wire::FinishReason::NONE;
-}
-
-void engine_core::sampled(slot_id slot, const step_result_row& row) {
-  engine_state& state = self_->state;
-  engine_sequence& s = state.sequences.at(slot);
-  s.tokens.push_back(row.token);
-  s.logprobs = row.logprobs;
-  state.card.count("tokens");
-  const wire::FinishReason reason = finish_of(s, row.token);
-  if (state.setup.role == engine_role::decode) {
-    send_tokens(s, {&row.token, 1}, reason, {});
-    if (reason != wire::FinishReason::NONE) finish(slot);
-    return;
-  }
-  if (reason == wire::FinishReason::NONE) return hand_over(slot, row.parts);
-  send_ready(slot, reason, nullptr);
-  finish(slot);
-}
-
-void engine_core::hand_over(slot_id slot, std::vector<model::state_part> parts) {
-  engine_state& state = self_->state;
-  engine_sequence& s = state.sequences.at(slot);
-  // Those that already wait for room come first, or a large one would wait for ever.
-  const bool others_wait = std::any_of(
-      state.sequences.begin(), state.sequences.end(),
-      [](const auto& entry) { return !entry.second.waiting_parts.empty() && !entry.second.ended; });
-  s.waiting_parts = std::move(parts);
-  if (!others_wait) stage(slot);
-}
-
-// False: the staging area is full; the slot keeps its place, so the wait is bounded by the planner.
-bool engine_core::stage(slot_id slot) {
-  engine_state& state = self_->state;
-  engine_sequence& s = state.sequences.at(slot);
-  const auto staged = state.staging->stage(s.waiting_parts, now(), state.setup.config.lease_ttl);
-  if (!staged && staged.error().code == error_code::no_capacity) return false;
-  s.waiting_parts.clear();
-  if (staged) {
-    watch(s.sink);  // beyond the end of the sequence, until somebody has fetched it
-    const auto [entry, fresh] =
-        state.staged.try_emplace(s.request, staged_for{s.leg, staged->lease, s.sink});
-    if (!fresh) {  // an older leg's, which is left to its lease
-      unwatch(entry->second.sink);
-      entry->second = {s.leg, staged->lease, s.sink};
-    }
-    send_ready(slot, wire::FinishReason::NONE, &*staged);
-    finish(slot);
-  } else {
-    fail(slot, staged.error());
-  }
-  return true;
-}
-
-void engine_core::restage() {
-  for (auto& [slot, s] : self_->state.sequences) {
-    if (s.waiting_parts.empty() || s.ended) continue;
-    if (!stage(slot)) break;  // still full: keep the order
-  }
-  collect_freed();
-}
-
-void engine_core::send_ready(slot_id slot,
-                             wire::FinishReason finish,
-                             const staged_sequence* staged) {
-  engine_state& state = self_->state;
-  const engine_sequence& s = state.sequences.at(slot);
-  wire::draft<wire::SequenceReady> out;
-  write_key(out->initKey(), s.request, s.leg);
-  out->setTokenIndex(s.outputs() - 1);
-  out->setToken(s.tokens.back());
-  out->setFinish(finish);
-  if (!s.logprobs.empty())
-    wire::write_logprobs(out->initLogprobs(), s.logprobs, s.sampling.logprobs);
-  if (staged != nullptr)
-    write_sequence(out->initSequence(), s, state.setup.model->info(), *staged, state.self_ref,
-                   state.setup.config.lease_ttl);
-  self_->send(s.sink, out.freeze());
-  state.card.sent(s.sink);
-}
-
-void engine_core::send_tokens(const engine_sequence& s,
-                              std::span<const int32_t> ids,
-                              wire::FinishReason finish,
-                              const failure& why) {
-  wire::draft<wire::Tokens> out;
-  write_key(out->initKey(), s.request, s.leg);
-  out->setFirstIndex(s.outputs() - static_cast<uint32_t>(ids.size()));
-  out->setIds(token_bytes(ids));
-  if (!ids.empty() && !s.logprobs.empty())
-    wire::write_logprobs(out->initLogprobs(), s.logprobs, s.sampling.logprobs);
-  out->setFinish(finish);
-  if (finish == wire::FinishReason::FAILED) {
-    out->initFailure().setCode(static_cast<uint16_t>(why.code));
-    out->getFailure().setDetail(why.detail);
-  }
-  self_->send(s.sink, out.freeze());
-  self_->state.card.sent(s.sink);
 }
 
 void engine_core::fail(slot_id slot, const failure& why) {
