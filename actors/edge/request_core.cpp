@@ -42,12 +42,12 @@ void request_core::encoded(const encode_answer& answer) {
     state.ended = true;
     return respond(200, *std::move(state.exchange->answered));
   }
-  if (const auto why = not_admitted()) return refuse(*why);
+  if (const auto why = admit()) return refuse(*why);
   make_choices();
   for (const choice_state& choice : state.choices) choice_core{self_, choice.number}.start();
 }
 
-std::optional<recipe::api_error> request_core::not_admitted() const {
+std::optional<recipe::api_error> request_core::admit() {
   const auto& state = self_->state;
   const uint32_t most = state.setup->config.max_choices, wanted = state.exchange->choices;
   if (wanted == 0 || wanted > most)

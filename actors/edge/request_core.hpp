@@ -35,8 +35,8 @@ public:
   [[nodiscard]] uint32_t time_left_ms() const;
 
 private:
-  /// Why the choices asked for cannot be made; takes their places otherwise.
-  [[nodiscard]] std::optional<recipe::api_error> not_admitted() const;
+  /// Takes a place for every choice, or says why not.
+  [[nodiscard]] std::optional<recipe::api_error> admit();
   void make_choices();
   [[nodiscard]] choice_state* choice_of(wire::RequestKey::Reader key);
   void begin_stream();

@@ -139,8 +139,7 @@ private:
 
 class plain_protocol final : public protocol_codec {
 public:
-  recipe::api_result<std::shared_ptr<prepared_exchange>> prepare(
-      const http_request&, const exchange_context&) const override {
+  prepared_result prepare(const http_request&, const exchange_context&) const override {
     return recipe::bad_request({}, "the scripted codec answers");
   }
   std::string error_body(const http_request&,
@@ -149,7 +148,9 @@ public:
     return error.message;
   }
   bool serves(std::string_view) const override { return true; }
-  std::string models_body() const override { return "{}"; }
+  std::optional<recipe::api_result<std::string>> look_up(const http_request&) const override {
+    return std::nullopt;
+  }
 };
 
 }  // namespace deepinfer::test
