@@ -40,7 +40,7 @@ FOREIGN = {
     'capnp/': ['proto/codec/', 'tests/fuzz/'],
     'kj/': ['proto/codec/'],
     'xxhash.h': ['proto/codec/', 'storage/', 'runtime/'],
-    'rocksdb/': ['storage/rocks/'],
+    'rocksdb/': ['storage/rocks/', 'tests/bench/'],
     'liburing.h': ['storage/'],
     'rdma/': ['runtime/net/fabric/', 'tests/bench/'],
     'boost/': ['runtime/http/'],

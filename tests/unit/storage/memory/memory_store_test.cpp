@@ -1,5 +1,6 @@
 #include "storage/memory/memory_store.hpp"
 
+#include "tests/support/block_chain.hpp"
 #include "tests/support/store_rules.hpp"
 
 #include <doctest/doctest.h>
@@ -16,6 +17,83 @@ TEST_CASE("the memory store keeps every rule of stores") {
     test::store_home home{[&medium](const store_config& config) { return medium.open(config); }};
     rule.check(home);
   }
+}
+
+using namespace std::chrono_literals;
+
+TEST_CASE("blocks whose rewriting fails stay where they are") {
+  memory_medium medium{1};
+  auto store = *medium.open(test::small_store());
+  const auto gone = test::make_chain("a", 1, 30), kept = test::make_chain("b", 1, 30);
+  for (uint32_t i = 0; i < 30; ++i)
+    for (const auto* chain : {&gone, &kept})
+      test::chain_writer{*store}.put(*chain, i, i + 1, test::at(0s));
+  REQUIRE(store->purge(gone.scope, test::at(0s)));
+  for (auto fault : {&fault_plan::chances::failed_write, &fault_plan::chances::full_disk}) {
+    fault_plan::chances all;
+    all.*fault = 65'536;
+    medium.faults().set(all);
+    static_cast<void>(store->compact(1 << 20, test::at(0s)));
+    medium.faults().set({});
+    CHECK(test::read_back(*store, kept, 30, test::at(0s)) == 30);
+    CHECK(store->stats().quarantined == 0);
+  }
+  CHECK(*store->compact(1 << 20, test::at(0s)) > 0);
+  CHECK(test::read_back(*store, kept, 30, test::at(0s)) == 30);
+}
+
+TEST_CASE("a bit that flips on the way to a reader costs a second read, not the block") {
+  memory_medium medium{3};
+  auto store = *medium.open(test::small_store());
+  const auto chain = test::make_chain("a", 1, 50);
+  test::chain_writer{*store}.put(chain, 0, 50, test::at(0s));
+  medium.faults().set({.flipped_read = 1'500});
+  uint32_t good = 0;
+  for (int i = 0; i < 10; ++i) good += test::read_back(*store, chain, 50, test::at(0s));
+  CHECK(medium.faults().faults() > 5);
+  CHECK(good == 500);
+  CHECK(store->stats().quarantined == 0);
+}
+
+TEST_CASE("a medium that does not answer loses no block") {
+  memory_medium medium{3};
+  auto store = *medium.open(test::small_store());
+  const auto chain = test::make_chain("a", 1, 50);
+  test::chain_writer{*store}.put(chain, 0, 50, test::at(0s));
+  medium.faults().set({.failed_read = 65'536});
+  CHECK(test::read_back(*store, chain, 50, test::at(0s)) == 0);
+  medium.faults().set({});
+  CHECK(test::read_back(*store, chain, 50, test::at(0s)) == 50);
+}
+
+TEST_CASE("a full disk refuses bytes and keeps what is there") {
+  memory_medium medium{3};
+  auto store = *medium.open(test::small_store());
+  const auto chain = test::make_chain("a", 1, 50);
+  test::chain_writer{*store}.put(chain, 0, 20, test::at(0s));
+  medium.faults().set({.full_disk = 65'536});
+  CHECK(test::chain_writer{*store}.put(chain, 20, 50, test::at(0s)) == 0);
+  CHECK(store->stats().reservations == 0);
+  CHECK(test::read_back(*store, chain, 20, test::at(0s)) == 20);
+  medium.faults().set({});
+  CHECK(test::chain_writer{*store}.put(chain, 20, 50, test::at(0s)) == 30);
+}
+
+TEST_CASE("after the journal fails reads go on and writes wait for a new life") {
+  memory_medium medium{3};
+  auto store = *medium.open(test::small_store());
+  const auto chain = test::make_chain("a", 1, 20);
+  test::chain_writer{*store}.put(chain, 0, 10, test::at(0s));
+  medium.faults().crash_after(0);
+  CHECK_FALSE(store->touch(chain.keys[9], traffic_class::chat, test::at(100h)));
+  medium.faults().recover();
+  CHECK(store->stats().broken);
+  CHECK(test::read_back(*store, chain, 10, test::at(1s)) == 10);
+  CHECK(test::chain_writer{*store}.put(chain, 10, 20, test::at(1s)) == 0);
+  CHECK(store->purge(chain.scope, test::at(1s)).error().code == error_code::unreachable);
+  store.reset();
+  store = *medium.open(test::small_store());
+  CHECK(test::chain_writer{*store}.put(chain, 10, 20, test::at(1s)) == 10);
 }
 
 }  // namespace deepinfer::storage
