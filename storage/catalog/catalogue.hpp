@@ -58,7 +58,7 @@ public:
   explicit catalogue(const store_config& config);
 
   // ---- opening
-  /// A record of an earlier life, in any order.
+  /// A record of an earlier life, in any order (that of the keys is the fastest), each key once.
   void load(const block_record& record);
   /// Links all loaded ones; those without a committed parent or with a false one are dropped, their
   /// keys returned.
@@ -144,6 +144,7 @@ private:
   [[nodiscard]] uint64_t quota_of(const scope_share& share) const;
   [[nodiscard]] int64_t end_of_life(traffic_class use, cluster_time now) const;
   uint32_t make_entry(const block_record& record);
+  [[nodiscard]] std::vector<uint32_t> find_parents() const;
   void link(uint32_t id, uint32_t parent);
   void unlink(uint32_t id);
   void raise(uint32_t id,

@@ -168,43 +168,54 @@ uint64_t catalogue::doom_scope(scope_id scope, catalogue_effects& effects) {
 // ---- opening
 
 void catalogue::load(const block_record& record) {
-  if (find(record.key) != none) return;
   const uint32_t id = make_entry(record);
   parents_to_link_.resize(std::max<size_t>(parents_to_link_.size(), id + size_t{1}));
   parents_to_link_[id] = record.parent;
 }
 
+/// Numbers of the loaded entries' parents; two cache misses each, so the table is asked ahead.
+std::vector<uint32_t> catalogue::find_parents() const {
+  constexpr uint32_t ahead = 16;
+  std::vector<uint32_t> parents(entries_.end(), none);
+  for (uint32_t id = 0; id < parents.size(); ++id) {
+    if (id + ahead < parents.size()) table_.prefetch(parents_to_link_[id + ahead]);
+    const entry& e = entries_[id];
+    if (e.depth == 0) continue;
+    const uint32_t parent = find(parents_to_link_[id]);
+    if (parent != none && entries_[parent].depth + 1 == e.depth &&
+        entries_[parent].scope == e.scope)
+      parents[id] = parent;
+  }
+  return parents;
+}
+
 std::vector<block_key> catalogue::finish_loading() {
   enum class fate : uint8_t { unknown, good, bad };
+  const std::vector<uint32_t> parents = find_parents();
   std::vector<fate> fates(entries_.end(), fate::unknown);
   std::vector<uint32_t> path;
   for (uint32_t start = 0; start < entries_.end(); ++start) {
     // up to an ancestor whose fate is known, then down again
     fate found = fate::unknown;
-    for (uint32_t id = start; found == fate::unknown;) {
+    for (uint32_t id = start; found == fate::unknown; id = parents[id]) {
       if (fates[id] != fate::unknown) {
         found = fates[id];
         break;
       }
       path.push_back(id);
-      const entry& e = entries_[id];
-      const uint32_t parent = e.depth == 0 ? none : find(parents_to_link_[id]);
-      if (e.depth == 0)
+      if (entries_[id].depth == 0)
         found = fate::good;
-      else if (parent == none || entries_[parent].depth + 1 != e.depth ||
-               entries_[parent].scope != e.scope)
+      else if (parents[id] == none)
         found = fate::bad;
-      id = parent;
     }
     for (; !path.empty(); path.pop_back()) fates[path.back()] = found;
   }
   std::vector<block_key> dropped;
   catalogue_effects unused;
   for (uint32_t id = 0; id < fates.size(); ++id)
-    if (fates[id] == fate::good && entries_[id].depth > 0) {
-      const uint32_t parent = find(parents_to_link_[id]);
-      link(id, parent);
-      raise(parent, entries_[id].expiry_ms, entries_[id].classes, 0, unused);
+    if (fates[id] == fate::good && parents[id] != none) {
+      link(id, parents[id]);
+      raise(parents[id], entries_[id].expiry_ms, entries_[id].classes, 0, unused);
     }
   for (uint32_t id = 0; id < fates.size(); ++id)
     if (fates[id] == fate::bad) {

@@ -2,6 +2,7 @@
 
 #include "storage/block/block_key.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,7 +11,8 @@ namespace deepinfer::storage {
 
 /// Which entry has a key: open addressing over 8-byte slots, each the number of an entry and 32
 /// bits of its key, so that a look-up reads the entry only when it is (almost surely) the right
-/// one. Keys are uniform already. At most 3/4 of the slots are used.
+/// one. Keys are uniform already, and their homes are in their order: keys that come sorted fill
+/// the table front to back. At most 3/4 of the slots are used.
 class key_table {
 public:
   static constexpr uint32_t none = UINT32_MAX;
@@ -54,6 +56,9 @@ public:
     --size_;
   }
 
+  /// A look-up of this key will come soon.
+  void prefetch(const block_key& key) const { __builtin_prefetch(&slots_[home(key)]); }
+
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] size_t memory_bytes() const { return slots_.capacity() * sizeof(slot); }
 
@@ -64,14 +69,15 @@ private:
   };
 
   [[nodiscard]] size_t mask() const { return slots_.size() - 1; }
-  [[nodiscard]] size_t home(const block_key& key) const { return key.lo & mask(); }
+  [[nodiscard]] size_t home(const block_key& key) const { return key.hi >> shift_; }
   [[nodiscard]] size_t next(size_t at) const { return (at + 1) & mask(); }
-  static uint32_t tag_of(const block_key& key) { return static_cast<uint32_t>(key.hi); }
+  static uint32_t tag_of(const block_key& key) { return static_cast<uint32_t>(key.lo); }
 
   void resize(size_t wanted) {
     size_t count = 16;
     while (count < wanted) count *= 2;
     slots_.assign(count, slot{});
+    shift_ = 64 - std::countr_zero(count);
   }
   void place(const block_key& key, uint32_t id) {
     size_t at = home(key);
@@ -82,12 +88,14 @@ private:
   void grow(const KeyAt& key_at) {
     std::vector<slot> old(slots_.size() * 2);
     old.swap(slots_);
+    --shift_;
     for (const slot& s : old)
       if (s.id != none) place(key_at(s.id), s.id);
   }
 
   std::vector<slot> slots_;
   size_t size_ = 0;
+  int shift_ = 0;  // a home is the highest bits of a key
 };
 
 }  // namespace deepinfer::storage

@@ -103,7 +103,8 @@ result<void> rocks_journal::open(const std::string& folder, const rocks_options&
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   db.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
   db.keep_log_file_num = 2;
-  db.max_total_wal_size = 4 * options.write_buffer_bytes;
+  db.max_total_wal_size = 2 * options.write_buffer_bytes;  // what a restart after a crash replays
+  db.avoid_flush_during_recovery = true;
 
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(options.cache_bytes);

@@ -193,9 +193,11 @@ void folder_files::finish(step& s) {
 }
 
 void folder_files::submit(std::span<ring_operation> operations) {
-  if (options_.submit == disk_options::submission::ring && operations.size() > 1 &&
-      rings_.run(operations))
-    return;
+  // A write into the page cache copies and never waits for the device; a ring would hand it to one
+  // kernel thread a file.
+  const bool waits =
+      operations.size() > 1 && (direct_ || operations.front().what == ring_operation::kind::read);
+  if (waits && options_.submit == disk_options::submission::ring && rings_.run(operations)) return;
   for (ring_operation& op : operations) {
     const auto offset = static_cast<off_t>(op.offset);
     const auto count = static_cast<int>(op.part_count);

@@ -20,7 +20,8 @@ TEST_CASE("a key table finds what a map finds, through growth and removal") {
     test::rng random{seed};
     std::vector<block_key> keys;
     // few homes, so that runs of slots get long and wrap around
-    for (int i = 0; i < 400; ++i) keys.push_back({random.next(), random.below(40) * 0x1000001u});
+    for (int i = 0; i < 400; ++i)
+      keys.push_back({uint64_t{random.below(40)} * 0x0666666666666666u, random.next()});
     const auto key_at = [&keys](uint32_t id) -> const block_key& { return keys[id]; };
     std::map<block_key, uint32_t> model;
     key_table table;
