@@ -167,6 +167,13 @@ uint64_t catalogue::doom_scope(scope_id scope, catalogue_effects& effects) {
 
 // ---- opening
 
+namespace {
+
+/// How many entries before its turn something is fetched into the cache.
+constexpr uint32_t ahead = 16;
+
+}  // namespace
+
 void catalogue::load(const block_record& record) {
   const uint32_t id = make_entry(record);
   parents_to_link_.resize(std::max<size_t>(parents_to_link_.size(), id + size_t{1}));
@@ -175,7 +182,6 @@ void catalogue::load(const block_record& record) {
 
 /// Numbers of the loaded entries' parents; two cache misses each, so the table is asked ahead.
 std::vector<uint32_t> catalogue::find_parents() const {
-  constexpr uint32_t ahead = 16;
   std::vector<uint32_t> parents(entries_.end(), none);
   for (uint32_t id = 0; id < parents.size(); ++id) {
     if (id + ahead < parents.size()) table_.prefetch(parents_to_link_[id + ahead]);
@@ -212,11 +218,14 @@ std::vector<block_key> catalogue::finish_loading() {
   }
   std::vector<block_key> dropped;
   catalogue_effects unused;
-  for (uint32_t id = 0; id < fates.size(); ++id)
+  for (uint32_t id = 0; id < fates.size(); ++id) {
+    if (id + ahead < fates.size() && parents[id + ahead] != none)
+      __builtin_prefetch(&entries_[parents[id + ahead]]);
     if (fates[id] == fate::good && parents[id] != none) {
       link(id, parents[id]);
       raise(parents[id], entries_[id].expiry_ms, entries_[id].classes, 0, unused);
     }
+  }
   for (uint32_t id = 0; id < fates.size(); ++id)
     if (fates[id] == fate::bad) {
       dropped.push_back(entries_[id].key);
