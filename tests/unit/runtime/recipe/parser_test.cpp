@@ -164,7 +164,8 @@ TEST_SUITE("runtime/recipe") {
     REQUIRE(lines.size() == 10);
     for (const std::string& line : lines) {
       const json_value golden = test::read_json(line);
-      CAPTURE(test::string_member(golden, "name"));
+      const std::string name = test::string_member(golden, "name");
+      CAPTURE(name);
       const parsed made = parse(with_tools(), test::string_member(golden, "raw"));
       CHECK(made.text == test::string_member(golden, "text"));
       const auto& calls = *test::member(golden, "calls").as<json_array>();

@@ -39,7 +39,8 @@ TEST_SUITE("runtime/recipe") {
     REQUIRE(lines.size() == 61);
     for (const std::string& line : lines) {
       const json_value golden = test::read_json(line);
-      CAPTURE(test::string_member(golden, "name"));
+      const std::string name = test::string_member(golden, "name");
+      CAPTURE(name);
       render_options options;
       if (test::find_member(golden, "history") != nullptr)
         options.history = history_reasoning::drop_before_last_user;

@@ -75,7 +75,8 @@ TEST_SUITE("runtime/recipe/responses") {
     REQUIRE(lines.size() == 36);
     for (const std::string& line : lines) {
       const json_value golden = test::read_json(line);
-      CAPTURE(test::string_member(golden, "name"));
+      const std::string name = test::string_member(golden, "name");
+      CAPTURE(name);
       auto request = accepted(test::spaced(test::member(golden, "request")));
       const rendered_prompt prompt = render(std::move(request.talk));
       CHECK(prompt.text == test::string_member(golden, "prompt"));
@@ -88,7 +89,8 @@ TEST_SUITE("runtime/recipe/responses") {
     REQUIRE(lines.size() == 37);
     for (const std::string& line : lines) {
       const json_value golden = test::read_json(line);
-      CAPTURE(test::string_member(golden, "name"));
+      const std::string name = test::string_member(golden, "name");
+      CAPTURE(name);
       CHECK(refused_for(test::spaced(test::member(golden, "request"))) ==
             test::string_member(golden, "outcome"));
     }
@@ -230,6 +232,9 @@ TEST_SUITE("runtime/recipe/responses") {
     CHECK(refused_items(call_c) == "input[1]");
     CHECK(refused_items(result_c) == "input[0].call_id");
     CHECK(refused_items(joined(call_c, result_c, result_c)) == "input[2].call_id");
+    const std::string call_d =
+        R"({"type":"function_call","call_id":"d","name":"f","arguments":"{}"})";
+    CHECK(refused_items(joined(call_c, call_d, joined(result_c, result_c))) == "input[3].call_id");
     CHECK(refused_items(joined(call_c, call_c, result_c)) == "input[1].call_id");
     CHECK(refused_items(joined(joined(call_c, result_c), call_c, result_c)) == "input[2].call_id");
     const std::string thought = R"({"type":"reasoning","content":[{"text":"r"}]})";
