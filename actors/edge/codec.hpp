@@ -18,6 +18,7 @@ struct codec_state {
 /// are spawned detached in service.
 codec_actor::behavior_type codec(codec_actor::stateful_pointer<codec_state> self,
                                  const std::shared_ptr<const protocol_codec>& protocol,
+                                 const std::shared_ptr<codec_load>& load,
                                  const remote_hub& hub);
 
 }  // namespace deepinfer

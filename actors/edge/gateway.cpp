@@ -3,6 +3,7 @@
 #include "actors/edge/answer_headers.hpp"
 #include "runtime/recipe/api_error.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -92,6 +93,15 @@ bool is_packed(const http_request& request) {
   return !coding.empty() && coding != "identity";
 }
 
+/// Nobody waits behind a huge prompt while another codec is free.
+codec_actor least_loaded(const std::vector<pooled_codec>& codecs, uint64_t bytes) {
+  const auto least = std::min_element(
+      codecs.begin(), codecs.end(),
+      [](const auto& a, const auto& b) { return a.load->load() < b.load->load(); });
+  *least->load += bytes;
+  return least->codec;
+}
+
 void start_request(self_ptr self, const visit& from) {
   gateway_state& state = self->state;
   if (const auto why = closed(state)) return refuse(self, from, *why, {{"retry-after", "1"}});
@@ -112,7 +122,7 @@ void start_request(self_ptr self, const visit& from) {
   const auto& setup = *state.requests;
   auto own = std::make_shared<request_setup>(setup);
   own->places = std::move(places);
-  own->codec = state.setup.codecs[state.next_codec++ % state.setup.codecs.size()];
+  own->codec = least_loaded(state.setup.codecs, from.request().body.size());
   const request_actor made =
       self->spawn(request, std::shared_ptr<const request_setup>{own}, from.exchange, from.context);
   self->monitor(made);

@@ -21,14 +21,21 @@ namespace deepinfer {
 /// Section `[gateway]`.
 struct gateway_config {
   uint32_t max_open_requests = 1024;
-  uint32_t codecs = 1;
+  uint32_t codecs = 2;
 
   template <class V>
   void describe(V& v) {
     v.field("max_open_requests", max_open_requests, between(1, 1000000),
             "Requests served at once, each further choice counted as one; over: 503.");
-    v.field("codecs", codecs, between(1, 64), "Codec actors, each with a thread of its own.");
+    v.field("codecs", codecs, between(1, 64),
+            "Codec actors, each with a thread of its own; a huge prompt occupies one.");
   }
+};
+
+/// A codec of the pool, and what waits for it.
+struct pooled_codec {
+  codec_actor codec;
+  std::shared_ptr<codec_load> load;
 };
 
 struct gateway_setup {
@@ -38,7 +45,7 @@ struct gateway_setup {
   remote_hub* hub = nullptr;
   node_id node;
   std::shared_ptr<const protocol_codec> protocol;
-  std::vector<codec_actor> codecs;
+  std::vector<pooled_codec> codecs;  ///< at least one
   std::shared_ptr<request_metrics> metrics;
   std::shared_ptr<log_sink> log;  ///< may be null
   std::function<std::chrono::seconds()> unix_time;
@@ -61,7 +68,6 @@ struct gateway_state {
   std::map<std::string, uint32_t> accepting;  ///< engines by role
   bool has_majority = true;
   bool draining = false;
-  uint64_t next_codec = 0;
   caf::typed_response_promise<wire::msg<wire::Ack>> drained;
 };
 

@@ -36,9 +36,9 @@ private:
 std::vector<std::pair<std::string, int64_t>> prompt_encoding::counters() const {
   if (!reuse) return {};
   const text::part_cache_counters now = reuse->counters();
-  return {{"reused_tokens", static_cast<int64_t>(now.ids_found)},
-          {"reused_bytes", static_cast<int64_t>(now.bytes_found)},
-          {"remembered_bytes", static_cast<int64_t>(now.bytes)}};
+  return {{"shared_reused_tokens", static_cast<int64_t>(now.ids_found)},
+          {"shared_reused_bytes", static_cast<int64_t>(now.bytes_found)},
+          {"shared_remembered_bytes", static_cast<int64_t>(now.bytes)}};
 }
 
 result<prompt_encoding> make_prompt_encoding(

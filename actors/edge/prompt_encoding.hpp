@@ -51,7 +51,7 @@ struct prompt_encoding {
   std::shared_ptr<text::prompt_encoder> encoder;
   std::shared_ptr<text::part_cache> reuse;  ///< null without
 
-  /// Of the whole process, for the console.
+  /// Of the whole process, for the console: every codec shows the same.
   [[nodiscard]] std::vector<std::pair<std::string, int64_t>> counters() const;
 };
 

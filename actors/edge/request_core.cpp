@@ -26,7 +26,7 @@ void request_core::start() {
   state.started = state.last_bytes = now();
   self_
       ->request(state.setup->codec, state.setup->config.codec_within,
-                encode_job{state.client.request, state.context})
+                encode_job{state.client.request, state.context, state.client.request->body.size()})
       .then([self = self_](const encode_answer& answer) { request_core{self}.encoded(answer); },
             [self = self_](const caf::error& e) {
               request_core{self}.refuse(recipe::to_api_error(from_caf(e)));

@@ -4,6 +4,8 @@
 #include "actors/messages/protocol.hpp"
 #include "runtime/recipe/api_error.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 namespace deepinfer {
@@ -13,7 +15,12 @@ struct encode_job {
   /// Weak: a client that hangs up while it waits for a codec takes its body with it.
   std::weak_ptr<const http_request> request;
   exchange_context context;
+  uint64_t bytes = 0;  ///< of its body: what it adds to the codec's load
 };
+
+/// Bytes that were given to a codec and are not encoded yet. Whoever chooses a codec adds, the
+/// codec takes away.
+using codec_load = std::atomic<uint64_t>;
 
 /// An error is an answer too: it goes to the client as it is.
 struct encode_answer {

@@ -145,11 +145,13 @@ private:
       caf::anon_send(console, track_actor{"request", made});
     };
     for (uint32_t i = 0; i < plan_.settings.gateway.codecs; ++i) {
+      const auto load = std::make_shared<codec_load>(0);
       const codec_actor made =
-          service() ? system_.spawn<caf::detached>(codec, plan_.protocol, std::cref(*plan_.hub))
-                    : system_.spawn(codec, plan_.protocol, std::cref(*plan_.hub));
+          service()
+              ? system_.spawn<caf::detached>(codec, plan_.protocol, load, std::cref(*plan_.hub))
+              : system_.spawn(codec, plan_.protocol, load, std::cref(*plan_.hub));
       keep("codec", made);
-      setup.codecs.push_back(made);
+      setup.codecs.push_back({made, load});
     }
     made_.gateway = system_.spawn(gateway, setup);
     keep("gateway", made_.gateway);

@@ -212,6 +212,7 @@ TEST_SUITE("sim") {
     const auto first = cluster.send(node, hot_request(4, 100000), 100);
     cluster.advance(100ms);
     const auto too_many = cluster.send(node, hot_request(3, 5));
+    cluster.advance(100ms);  // while it is encoded it holds one, too
     const auto fitting = cluster.send(node, hot_request(2, 100000), 100);
     cluster.advance(100ms);
     CHECK(too_many->status() == 503);

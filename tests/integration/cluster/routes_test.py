@@ -171,23 +171,23 @@ class Routes(cluster.ClusterTest):
                         if actor['kind'] == 'codec')
         self.assertEqual(counters['encoded'], 3)
         self.assertGreater(counters['tokens'], 3000)
-        self.assertGreater(counters['reused_tokens'], counters['tokens'] // 2)
-        self.assertGreater(counters['remembered_bytes'], 1000)
+        self.assertGreater(counters['shared_reused_tokens'], counters['tokens'] // 2)
+        self.assertGreater(counters['shared_remembered_bytes'], 1000)
         _, _, text = cluster.call(self.node.console, 'GET', '/metrics')
         metrics = dict(re.findall(r'^(deepinfer_codec_\S+) (\S+)$', text.decode(), re.M))
         self.assertEqual(float(metrics['deepinfer_codec_prompts_total']), 3)
         self.assertEqual(float(metrics['deepinfer_codec_encode_seconds_count']), 3)
         self.assertEqual(float(metrics['deepinfer_codec_tokens_total']), counters['tokens'])
         self.assertEqual(float(metrics['deepinfer_codec_reused_tokens_total']),
-                         counters['reused_tokens'])
+                         counters['shared_reused_tokens'])
 
     def test_clients_of_other_credentials_profit_from_nothing(self):
         body = chat_body('A sentence of some length, again and again. ' * 200, max_tokens=1)
 
         def reused(*headers):
-            before = self.node.counter('codec', 'reused_tokens')
+            before = self.node.counter('codec', 'shared_reused_tokens')
             self.call('POST', CHAT, body, headers)
-            return self.node.counter('codec', 'reused_tokens') - before
+            return self.node.counter('codec', 'shared_reused_tokens') - before
         # Equal parts within one prompt are known already: each client's first time is alike.
         first = reused('authorization: Bearer a')
         for headers in (('authorization: Bearer b',), ('x-api-key: a',), ()):
@@ -221,7 +221,7 @@ class Settings(cluster.ClusterTest):
             _, _, data = one.call('POST', CHAT, chat_body('Tell me a story about a cat.'))
             self.assertEqual(json.loads(data)['usage']['completion_tokens'], 2)
         counters = next(a['counters'] for a in node.topology()['actors'] if a['kind'] == 'codec')
-        self.assertNotIn('reused_tokens', counters)
+        self.assertNotIn('shared_reused_tokens', counters)
 
     def test_a_description_that_is_missing_or_unfit_stops_the_node(self):
         path = os.path.join(self.cluster.folder, 'patch.txt')
