@@ -39,6 +39,9 @@ struct store_config {
   size_t max_query_blocks = 16'384;
   size_t feed_changes = 65'536;  ///< kept for readers of the change stream
   size_t expected_blocks = 0;    ///< index space made at once
+  /// Where a chain may begin: 0 at its first block alone; n at every n-th, for stores that share
+  /// long chains among them. The block in front of such a head is another store's concern.
+  uint32_t group_blocks = 0;
 };
 
 /// A refresh moves the end of life to the next multiple of ttl / 64, so that one block is written

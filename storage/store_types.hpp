@@ -77,11 +77,12 @@ enum class commit_outcome : uint8_t {
   stale,      ///< as for writing, or no bytes were written
 };
 
-/// A prompt's full blocks: their keys and what they were made of.
+/// A prompt's full blocks, or those of one group: their keys and what they were made of.
 struct prefix_query {
   std::span<const block_key> keys;
-  std::span<const int32_t> tokens;  ///< keys.size() whole blocks
-  std::span<const media_mark> media;
+  std::span<const int32_t> tokens;    ///< keys.size() whole blocks
+  std::span<const media_mark> media;  ///< of the whole prompt
+  uint32_t first_depth = 0;           ///< of keys[0]: where the part begins that this store has
 };
 
 enum class lease_wish : uint8_t { none, grant };

@@ -33,12 +33,6 @@ uint32_t catalogue::writer_number(const writer_ref& writer) {
   return at->second;
 }
 
-uint32_t catalogue::root_number(const block_key& root) {
-  const auto [at, fresh] = root_numbers_.try_emplace(root, static_cast<uint32_t>(roots_.size()));
-  if (fresh) roots_.push_back(root);
-  return at->second;
-}
-
 uint64_t catalogue::quota_of(const scope_share& share) const {
   return share.quota.value_or(config_.default_quota_bytes);
 }
@@ -86,7 +80,7 @@ uint32_t catalogue::make_entry(const block_record& record) {
   e.depth = record.depth;
   e.state = block_state::committed;
   e.classes = record.classes;
-  if (record.depth == 0) e.next_sibling = root_number(record.parent);
+  if (is_head(record.depth)) head_parents_.emplace(id, record.parent);
   table_.insert(record.key, id, key_at());
   members_[e.segment].push_back(id);
   lists_of(e).add(id, entries_);
@@ -129,8 +123,8 @@ uint32_t catalogue::add(const block_record& record,
                         traffic_class use,
                         cluster_time now,
                         catalogue_effects& effects) {
-  const uint32_t parent = record.depth == 0 ? none : find(record.parent);
-  DEEPINFER_CHECK(record.depth == 0 || is_committed(parent));
+  const uint32_t parent = is_head(record.depth) ? none : find(record.parent);
+  DEEPINFER_CHECK(is_head(record.depth) || is_parent(parent, record.depth));
   block_record made = record;
   made.expiry = cluster_time{end_of_life(use, now)};
   made.created = made.accessed = now;
@@ -186,10 +180,10 @@ uint32_t catalogue::find(const block_key& key) const {
   return table_.find(key, key_at());
 }
 
-uint32_t catalogue::committed_prefix(std::span<const block_key> keys) const {
-  const auto there = [this, keys](size_t index) {
+uint32_t catalogue::committed_prefix(std::span<const block_key> keys, uint32_t first_depth) const {
+  const auto there = [this, keys, first_depth](size_t index) {
     const uint32_t id = find(keys[index]);
-    return is_committed(id) && entries_[id].depth == index;
+    return is_committed(id) && entries_[id].depth == first_depth + index;
   };
   // presence is monotone along a chain: 1, 2, 4 ... then bisect
   size_t known = 0, probe = 1;
@@ -211,8 +205,8 @@ block_record catalogue::record_of(uint32_t id) const {
   r.key = e.key;
   if (e.parent != none)
     r.parent = entries_[e.parent].key;
-  else if (e.depth == 0)
-    r.parent = roots_[e.next_sibling];
+  else if (const auto head = head_parents_.find(id); head != head_parents_.end())
+    r.parent = head->second;
   r.scope = scopes_[e.scope].id;
   r.depth = e.depth;
   r.length = e.length;

@@ -31,9 +31,9 @@ struct catalogue_effects {
 /// shares. Pure: holds no bytes, reads no clock. Not for several threads at once. Some 110 bytes a
 /// block.
 ///
-/// Kept always: an entry's parent is there with depth one less and an expiry that is not earlier
-/// and classes that are not fewer; committed entries have committed parents; entries without
-/// children and pins are the only ones removed.
+/// Kept always: the parent of an entry that is no head is there with depth one less and an expiry
+/// that is not earlier and classes that are not fewer; committed entries have committed parents;
+/// entries without children and pins are the only ones removed.
 class catalogue {
 public:
   static constexpr uint32_t none = key_table::none;
@@ -44,7 +44,7 @@ public:
     uint64_t content_digest = 0;
     int64_t expiry_ms = 0;
     uint32_t parent = none, first_child = none;
-    uint32_t next_sibling = none, previous_sibling = none;  // depth 0: next is the root's number
+    uint32_t next_sibling = none, previous_sibling = none;
     uint32_t next_due = none, previous_due = none;
     uint32_t segment = 0, offset_units = 0, length = 0;
     uint32_t scope = 0, writer = 0;  // numbers of the tables below
@@ -71,8 +71,18 @@ public:
     return id != none && entries_[id].state == block_state::committed;
   }
   /// How many leading keys are committed, by galloping (KV-10).
-  [[nodiscard]] uint32_t committed_prefix(std::span<const block_key> keys) const;
+  [[nodiscard]] uint32_t committed_prefix(std::span<const block_key> keys,
+                                          uint32_t first_depth) const;
+  /// A block at this depth has no parent here.
+  [[nodiscard]] bool is_head(uint32_t depth) const {
+    return depth == 0 || (config_.group_blocks != 0 && depth % config_.group_blocks == 0);
+  }
+  /// `parent` is committed here, as that of a block at `depth` must be.
+  [[nodiscard]] bool is_parent(uint32_t parent, uint32_t depth) const {
+    return is_committed(parent) && entries_[parent].depth + 1 == depth;
+  }
   [[nodiscard]] block_record record_of(uint32_t id) const;
+  [[nodiscard]] scope_id scope_of(uint32_t id) const { return scopes_[entries_[id].scope].id; }
   [[nodiscard]] snapshot_page snapshot(uint64_t cursor, size_t limit) const;
   /// The first committed entry with a number at or above `from`; `none` at the end.
   [[nodiscard]] uint32_t next_committed(uint32_t from) const;
@@ -140,7 +150,6 @@ private:
   }
   uint32_t scope_number(scope_id scope);
   uint32_t writer_number(const writer_ref& writer);
-  uint32_t root_number(const block_key& root);
   [[nodiscard]] uint64_t quota_of(const scope_share& share) const;
   [[nodiscard]] int64_t end_of_life(traffic_class use, cluster_time now) const;
   uint32_t make_entry(const block_record& record);
@@ -173,8 +182,7 @@ private:
   std::unordered_map<uint64_t, uint32_t> scope_numbers_;
   std::vector<writer_ref> writers_;
   std::map<std::pair<uint64_t, uint64_t>, uint32_t> writer_numbers_;
-  std::vector<block_key> roots_;
-  std::unordered_map<block_key, uint32_t> root_numbers_;
+  std::unordered_map<uint32_t, block_key> head_parents_;  // heads: the key of what is in front
   std::unordered_map<uint32_t, std::vector<uint32_t>> members_;  // segment -> entries, some gone
   std::vector<block_key> parents_to_link_;                       // while loading: by entry number
   uint64_t committed_ = 0, doomed_ = 0, live_bytes_ = 0;

@@ -21,6 +21,7 @@ void catalogue::remove(uint32_t id, catalogue_effects& effects) {
   live_bytes_ -= stride_of(e.length);
   scopes_[e.scope].bytes -= stride_of(e.length);
   unlink(id);
+  if (is_head(e.depth)) head_parents_.erase(id);
   table_.erase(e.key, key_at());
   entries_.remove(id);
 }
@@ -186,7 +187,7 @@ std::vector<uint32_t> catalogue::find_parents() const {
   for (uint32_t id = 0; id < parents.size(); ++id) {
     if (id + ahead < parents.size()) table_.prefetch(parents_to_link_[id + ahead]);
     const entry& e = entries_[id];
-    if (e.depth == 0) continue;
+    if (is_head(e.depth)) continue;
     const uint32_t parent = find(parents_to_link_[id]);
     if (parent != none && entries_[parent].depth + 1 == e.depth &&
         entries_[parent].scope == e.scope)
@@ -209,7 +210,7 @@ std::vector<block_key> catalogue::finish_loading() {
         break;
       }
       path.push_back(id);
-      if (entries_[id].depth == 0)
+      if (is_head(entries_[id].depth))
         found = fate::good;
       else if (parents[id] == none)
         found = fate::bad;
@@ -245,7 +246,7 @@ std::optional<std::string> catalogue::broken_rule() const {
     (e.state == block_state::committed ? committed : doomed) += 1;
     bytes += stride_of(e.length);
     if (find(e.key) != id) return "an entry is not found by its key";
-    if ((e.parent == none) != (e.depth == 0)) return "depth 0 and having a parent do not agree";
+    if ((e.parent == none) != is_head(e.depth)) return "a head with a parent, or another without";
     if (e.parent == none) continue;
     const entry& p = entries_[e.parent];
     if (p.depth + 1 != e.depth || p.scope != e.scope) return "a parent of another depth or scope";

@@ -105,10 +105,11 @@ void prefix_index::end_snapshot() {
   ++snapshots_;
 }
 
-uint32_t prefix_index::known_prefix(std::span<const block_key> keys) const {
-  const auto there = [this, keys](size_t index) {
-    const uint32_t id = table_.find(keys[index], key_at());
-    return id != none && entries_[id].depth == index;
+uint32_t prefix_index::known_prefix(const prefix_query& query) const {
+  const auto keys = query.keys;
+  const auto there = [this, &query](size_t index) {
+    const uint32_t id = table_.find(query.keys[index], key_at());
+    return id != none && entries_[id].depth == query.first_depth + index;
   };
   size_t known = 0, probe = 1;
   while (probe <= keys.size() && there(probe - 1)) {
@@ -127,8 +128,8 @@ bool prefix_index::confirmed(const prefix_query& query, uint32_t index) const {
   const uint32_t id = table_.find(query.keys[index], key_at());
   if (id == none) return false;
   const size_t block_tokens = query.tokens.size() / query.keys.size();
-  const auto content =
-      content_of(query.tokens.subspan(index * block_tokens, block_tokens), index, query.media);
+  const auto content = content_of(query.tokens.subspan(index * block_tokens, block_tokens),
+                                  query.first_depth + index, query.media);
   return entries_[id].content_digest == content_digest(content);
 }
 
@@ -138,7 +139,7 @@ index_match prefix_index::match(const prefix_query& query) const {
   if (query.keys.empty() || query.tokens.size() % query.keys.size() != 0) return found;
   std::shared_lock lock{mutex_};
   found.store_epoch = position_.epoch;
-  uint32_t blocks = known_prefix(query.keys);
+  uint32_t blocks = known_prefix(query);
   while (blocks > 0) {
     const uint32_t last = blocks - 1;
     const bool last_good = confirmed(query, last);

@@ -64,7 +64,7 @@ private:
   }
   void take(const block_change& change);
   void drop(uint32_t id);
-  [[nodiscard]] uint32_t known_prefix(std::span<const block_key> keys) const;
+  [[nodiscard]] uint32_t known_prefix(const prefix_query& query) const;
   [[nodiscard]] bool confirmed(const prefix_query& query, uint32_t index) const;
 
   mutable std::shared_mutex mutex_;

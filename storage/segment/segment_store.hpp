@@ -150,6 +150,8 @@ private:
   // upkeep
   std::optional<uint32_t> choose_rewrite();
   result<void> rewrite(uint32_t segment);
+  std::vector<block_write> place_moves(std::span<const found_block> blocks,
+                                       std::span<const read_status> statuses);
   result<void> move_blocks(std::span<const found_block> blocks);
 
   const store_config config_;

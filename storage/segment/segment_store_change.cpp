@@ -187,7 +187,7 @@ result<uint64_t> segment_store::purge(scope_id scope, const clock_reading& now) 
   auto done = change([&](catalogue_effects& effects, journal_batch& batch) {
     for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
          id = catalogue_.next_committed(id + 1))
-      if (catalogue_.record_of(id).scope == scope)
+      if (catalogue_.scope_of(id) == scope)
         if (auto* home = segments_.find(catalogue_.at(id).segment);
             home != nullptr && !home->rewrite_due) {
           home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go

@@ -11,14 +11,15 @@ namespace {
 /// The content of one block of a query.
 block_content content_at(const prefix_query& query, size_t index) {
   const size_t block_tokens = query.tokens.size() / query.keys.size();
-  return content_of(query.tokens.subspan(index * block_tokens, block_tokens), index, query.media);
+  return content_of(query.tokens.subspan(index * block_tokens, block_tokens),
+                    query.first_depth + index, query.media);
 }
 
 }  // namespace
 
 /// By keys and content digests; `state_` is held.
 uint32_t segment_store::confirmed_prefix(const prefix_query& query) {
-  uint32_t blocks = catalogue_.committed_prefix(query.keys);
+  uint32_t blocks = catalogue_.committed_prefix(query.keys, query.first_depth);
   for (uint32_t checked = 0; blocks > 0 && checked < 2 && checked < blocks; ++checked) {
     const uint32_t index = blocks - 1 - checked;
     const uint32_t id = catalogue_.find(query.keys[index]);
@@ -66,7 +67,8 @@ result<prefix_match> segment_store::match(const prefix_query& query,
   }
   blocks = confirm_contents(query, blocks);
   std::unique_lock state{state_};
-  blocks = std::min(blocks, catalogue_.committed_prefix(query.keys.first(blocks)));
+  blocks =
+      std::min(blocks, catalogue_.committed_prefix(query.keys.first(blocks), query.first_depth));
   found.blocks = blocks;
   if (blocks == 0) return found;
   const uint32_t last = catalogue_.find(query.keys[blocks - 1]);

@@ -67,6 +67,26 @@ result<void> segment_store::rewrite(uint32_t segment) {
   return change([](catalogue_effects&, journal_batch&) {});  // lets go of it if it is empty now
 }
 
+/// Space in the active segment for the blocks that were read well.
+std::vector<segment_store::block_write> segment_store::place_moves(
+    std::span<const found_block> blocks, std::span<const read_status> statuses) {
+  std::vector<block_write> writes;
+  std::lock_guard together{append_};
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (statuses[i] != read_status::ok) continue;
+    // may go over the capacity for a while: it is what brings the store back under it
+    auto place =
+        take_space(stride_of(blocks[i].length), config_.capacity_bytes + 2 * config_.segment_bytes);
+    if (!place) break;
+    std::shared_lock state{state_};
+    writes.push_back({.item = i,
+                      .place = *place,
+                      .file = segments_.find(place->segment)->file,
+                      .tail = encode_tail({blocks[i].key, blocks[i].length, blocks[i].checksum})});
+  }
+  return writes;
+}
+
 /// Copies verified bytes to the active segment, then has the journal name the new place. A crash in
 /// between leaves the old place in charge.
 result<void> segment_store::move_blocks(std::span<const found_block> blocks) {
@@ -76,27 +96,12 @@ result<void> segment_store::move_blocks(std::span<const found_block> blocks) {
   std::vector<read_status> statuses(blocks.size());
   read_blocks(blocks, into, statuses);
 
-  std::vector<block_write> writes;
   std::vector<found_block> bad;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (statuses[i] == read_status::bad) bad.push_back(blocks[i]);
+  std::vector<block_write> writes = place_moves(blocks, statuses);
   std::set<uint32_t> written_to;
-  {
-    std::lock_guard together{append_};
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      if (statuses[i] == read_status::bad) bad.push_back(blocks[i]);
-      if (statuses[i] != read_status::ok) continue;
-      // may go over the capacity for a while: it is what brings the store back under it
-      auto place = take_space(stride_of(blocks[i].length),
-                              config_.capacity_bytes + 2 * config_.segment_bytes);
-      if (!place) break;
-      written_to.insert(place->segment);
-      std::shared_lock state{state_};
-      writes.push_back(
-          {.item = i,
-           .place = *place,
-           .file = segments_.find(place->segment)->file,
-           .tail = encode_tail({blocks[i].key, blocks[i].length, blocks[i].checksum})});
-    }
-  }
+  for (const block_write& w : writes) written_to.insert(w.place.segment);
   std::vector<file_operation> operations;
   for (block_write& w : writes)
     operations.push_back({.what = file_operation::kind::write,

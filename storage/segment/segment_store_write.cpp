@@ -56,12 +56,10 @@ reservation segment_store::reserve_one(const write_context& context,
   const uint32_t there = catalogue_.find(item.key);
   const bool present = catalogue_.is_committed(there);
   if (there != catalogue::none && !present) return {reserve_outcome::busy};
-  if (!present && item.depth > 0) {
-    const uint32_t parent = catalogue_.find(item.parent);
-    const bool good =
-        catalogue_.is_committed(parent) && catalogue_.at(parent).depth + 1 == item.depth;
-    if (!good && !tickets_.reserved(item.parent)) return {reserve_outcome::no_parent};
-  }
+  if (!present && !catalogue_.is_head(item.depth) &&
+      !catalogue_.is_parent(catalogue_.find(item.parent), item.depth) &&
+      !tickets_.reserved(item.parent))
+    return {reserve_outcome::no_parent};
   if (tickets_.size() >= config_.max_reservations) return {reserve_outcome::busy};
   if (!present) {
     if (tickets_.reserved_bytes() + bytes > config_.max_reserved_bytes)
@@ -291,10 +289,10 @@ commit_outcome segment_store::commit_one(ticket done,
     return commit_outcome::refreshed;
   }
   if (!written || there != catalogue::none) return commit_outcome::stale;
-  if (done.record.depth > 0) {
+  if (!catalogue_.is_head(done.record.depth)) {
     const uint32_t parent = catalogue_.find(done.record.parent);
-    if (!catalogue_.is_committed(parent) || catalogue_.at(parent).depth + 1 != done.record.depth ||
-        catalogue_.record_of(parent).scope != done.record.scope)
+    if (!catalogue_.is_parent(parent, done.record.depth) ||
+        catalogue_.scope_of(parent) != done.record.scope)
       return commit_outcome::no_parent;
   }
   // the caller let the ticket go; what was pending becomes live

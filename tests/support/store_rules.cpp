@@ -523,6 +523,37 @@ void empty_segments_go_and_numbers_do_not_come_back(store_home& home) {
   CHECK(read_back(*store, later, 5, at(201h)) == 5);
 }
 
+void a_chain_may_begin_at_a_group(store_home& home) {
+  auto config = small_store();
+  config.group_blocks = 8;
+  const auto chain = make_chain("a", 1, 24);
+  const auto part = [&chain](uint32_t from, uint32_t to) {
+    return prefix_query{std::span{chain.keys}.subspan(from, to - from),
+                        std::span{chain.tokens}.subspan(size_t{from} * chain_tokens,
+                                                        size_t{to - from} * chain_tokens),
+                        {},
+                        from};
+  };
+  {
+    auto store = home.opened(config);
+    CHECK((*chain_writer{*store}.reserve(chain, 9, 10, at(0s)))[0].outcome ==
+          reserve_outcome::no_parent);
+    CHECK(chain_writer{*store}.put(chain, 8, 20, at(0s)) == 12);  // two groups, without the first
+    CHECK(store->match(part(8, 16), lease_wish::none, at(0s))->blocks == 8);
+    CHECK(store->match(part(16, 24), lease_wish::none, at(0s))->blocks == 4);
+    CHECK(store->match(part(9, 16), lease_wish::none, at(0s))->blocks == 7);
+    CHECK(stored_blocks(*store, chain, at(0s)) == 0);
+    sound(*store);
+  }
+  auto store = home.opened(config);
+  CHECK(store->match(part(8, 16), lease_wish::none, at(0s))->blocks == 8);
+  REQUIRE(store->touch(chain.keys[19], traffic_class::chat, at(20h)));
+  CHECK(*store->expire(at(172h), 100) == 8);  // a group lives by itself
+  CHECK(store->match(part(16, 24), lease_wish::none, at(172h))->blocks == 4);
+  CHECK(store->snapshot(0, 1).blocks[0].parent == chain.keys[15]);
+  sound(*store);
+}
+
 }  // namespace
 
 const std::vector<store_rule>& store_rules() {
@@ -552,6 +583,7 @@ const std::vector<store_rule>& store_rules() {
       RULE(reserved_bytes_are_bounded),
       RULE(many_threads_may_write_and_read_the_same_chains),
       RULE(empty_segments_go_and_numbers_do_not_come_back),
+      RULE(a_chain_may_begin_at_a_group),
   };
 #undef RULE
   return rules;
