@@ -24,7 +24,7 @@ failure memory_files::gone() const {
   return {error_code::unreachable, "the machine crashed"};
 }
 
-result<std::shared_ptr<stored_file>> memory_files::create(const std::string& name) {
+result<std::shared_ptr<stored_file>> memory_files::create(const std::string& name, uint64_t bytes) {
   if (!plan_->proceed()) return gone();
   if (plan_->happens(plan_->current().full_disk))
     return failure{error_code::no_capacity, "no space for a new file"};
@@ -32,6 +32,7 @@ result<std::shared_ptr<stored_file>> memory_files::create(const std::string& nam
   const auto [at, fresh] = names_.try_emplace(name, nullptr);
   if (!fresh) return failure{error_code::invalid_argument, "the file is there already"};
   at->second = std::make_shared<node>();
+  at->second->bytes.resize(bytes);
   auto made = std::make_shared<handle>();
   made->file = at->second;
   return std::shared_ptr<stored_file>{made};
@@ -53,6 +54,15 @@ result<std::vector<listed_file>> memory_files::list() {
   std::vector<listed_file> files;
   for (const auto& [name, file] : names_) files.push_back({name, file->bytes.size()});
   return files;
+}
+
+result<void> memory_files::trim(const std::string& name, uint64_t bytes) {
+  if (!plan_->proceed()) return gone();
+  std::lock_guard lock{mutex_};
+  const auto found = names_.find(name);
+  if (found == names_.end()) return failure{error_code::not_found, "no such file"};
+  if (found->second->bytes.size() > bytes) found->second->bytes.resize(bytes);
+  return {};
 }
 
 result<void> memory_files::remove(const std::string& name) {

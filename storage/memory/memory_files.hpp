@@ -15,9 +15,10 @@ class memory_files : public file_layer {
 public:
   explicit memory_files(std::shared_ptr<fault_plan> plan) : plan_(std::move(plan)) {}
 
-  result<std::shared_ptr<stored_file>> create(const std::string& name) override;
+  result<std::shared_ptr<stored_file>> create(const std::string& name, uint64_t bytes) override;
   result<std::shared_ptr<stored_file>> open(const std::string& name) override;
   result<std::vector<listed_file>> list() override;
+  result<void> trim(const std::string& name, uint64_t bytes) override;
   result<void> remove(const std::string& name) override;
   void run(std::span<file_operation> operations) override;
   result<void> sync(stored_file& file) override;

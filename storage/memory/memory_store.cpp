@@ -10,8 +10,11 @@ namespace {
 class shared_files : public file_layer {
 public:
   explicit shared_files(std::shared_ptr<memory_files> files) : files_(std::move(files)) {}
-  result<std::shared_ptr<stored_file>> create(const std::string& name) override {
-    return files_->create(name);
+  result<std::shared_ptr<stored_file>> create(const std::string& name, uint64_t bytes) override {
+    return files_->create(name, bytes);
+  }
+  result<void> trim(const std::string& name, uint64_t bytes) override {
+    return files_->trim(name, bytes);
   }
   result<std::shared_ptr<stored_file>> open(const std::string& name) override {
     return files_->open(name);

@@ -57,8 +57,11 @@ public:
   folder_files(std::string folder, const disk_options& options)
       : folder_(std::move(folder)), options_(options), rings_(options.rings, options.queue_depth) {}
 
-  result<std::shared_ptr<stored_file>> create(const std::string& name) override {
-    return open_as(name, O_RDWR | O_CREAT | O_EXCL);
+  result<std::shared_ptr<stored_file>> create(const std::string& name, uint64_t bytes) override;
+  result<void> trim(const std::string& name, uint64_t bytes) override {
+    if (::truncate(path(name).c_str(), static_cast<off_t>(bytes)) != 0)
+      return trouble("cannot cut " + name, errno);
+    return {};
   }
   result<std::shared_ptr<stored_file>> open(const std::string& name) override {
     return open_as(name, O_RDONLY);
@@ -105,6 +108,19 @@ result<std::shared_ptr<stored_file>> folder_files::open_as(const std::string& na
   if (made->descriptor < 0) made->descriptor = ::open(path(name).c_str(), flags | O_CLOEXEC, 0600);
   if (made->descriptor < 0) return trouble("cannot open " + path(name), errno);
   return std::shared_ptr<stored_file>{std::move(made)};
+}
+
+result<std::shared_ptr<stored_file>> folder_files::create(const std::string& name, uint64_t bytes) {
+  auto made = open_as(name, O_RDWR | O_CREAT | O_EXCL);
+  if (!made || bytes == 0) return made;
+  const int descriptor = static_cast<open_file&>(**made).descriptor;
+  const auto size = static_cast<off_t>(bytes);
+  if (::fallocate(descriptor, 0, 0, size) == 0) return made;
+  const int number = errno;
+  // not every file system can set space aside; a hole of the right length is the next best
+  if (number != ENOSPC && number != EDQUOT && ::ftruncate(descriptor, size) == 0) return made;
+  static_cast<void>(::unlink(path(name).c_str()));
+  return trouble("cannot set aside space for " + path(name), number);
 }
 
 result<std::vector<listed_file>> folder_files::list() {

@@ -48,10 +48,13 @@ class file_layer {
 public:
   virtual ~file_layer() = default;
 
-  /// A new file; `invalid_argument` if the name is taken.
-  virtual result<std::shared_ptr<stored_file>> create(const std::string& name) = 0;
+  /// A new file of `bytes` zeros, with space set aside where the medium can: writing inside a file
+  /// is faster than making it longer. `invalid_argument` if the name is taken.
+  virtual result<std::shared_ptr<stored_file>> create(const std::string& name, uint64_t bytes) = 0;
   virtual result<std::shared_ptr<stored_file>> open(const std::string& name) = 0;
   virtual result<std::vector<listed_file>> list() = 0;
+  /// Cuts what lies behind `bytes`.
+  virtual result<void> trim(const std::string& name, uint64_t bytes) = 0;
   /// Readers that have it open go on reading.
   virtual result<void> remove(const std::string& name) = 0;
   /// Runs all of them, in any order, and returns when all have an outcome.

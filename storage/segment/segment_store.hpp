@@ -108,6 +108,7 @@ private:
                 std::unique_ptr<metadata_journal> journal);
   result<void> load();
   result<void> load_files();
+  void trim_files();
 
   // changes (segment_store_change.cpp)
   using changing = std::function<void(catalogue_effects&, journal_batch&)>;

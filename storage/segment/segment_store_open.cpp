@@ -61,6 +61,7 @@ result<void> segment_store::load() {
   for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
        id = catalogue_.next_committed(id + 1))
     segments_.find(catalogue_.at(id).segment)->live += stride_of(catalogue_.at(id).length);
+  trim_files();
 
   // A new life is on the device before anybody hears of it: leases of older ones are void (KV-28).
   ++identity_.epoch;
@@ -80,11 +81,27 @@ result<void> segment_store::load_files() {
     if (number == 0) continue;
     auto opened = files_->open(file.name);
     if (!opened) return opened.error();
-    // a file cut short by a crash still holds the blocks in front of the cut
+    // a file cut short by a crash still holds the blocks in front of the cut; one that was written
+    // when its writer died is longer than its blocks, which `trim_files` finds out
     const uint64_t units = (file.bytes + location_unit - 1) / location_unit;
     segments_.add(number, {.file = *opened, .bytes = std::max<uint64_t>(1, units) * location_unit});
   }
   return {};
+}
+
+/// Behind the last block of a file there is only space that was set aside, or bytes that no record
+/// names.
+void segment_store::trim_files() {
+  std::unordered_map<uint32_t, uint64_t> ends;
+  for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
+       id = catalogue_.next_committed(id + 1)) {
+    const catalogue::entry& e = catalogue_.at(id);
+    uint64_t& end = ends[e.segment];
+    end = std::max(end, e.offset_units * location_unit + stride_of(e.length));
+  }
+  for (const auto& [number, end] : ends)
+    if (segments_.find(number)->bytes > end && files_->trim(segment_name(number), end))
+      segments_.shrink(number, end);
 }
 
 std::optional<std::string> segment_store::broken_rule() const {

@@ -121,15 +121,22 @@ result<void> segment_store::fence(const writer_ref& writer) {
 
 /// A new active segment with space taken in it.
 result<block_location> segment_store::start_segment(uint64_t bytes) {
-  uint32_t number = 0;
+  uint32_t number = 0, old_number = 0;
+  uint64_t old_bytes = 0;
   {
     std::unique_lock state{state_};
-    if (auto* old = segments_.find(active_)) old->sealed = true;
+    if (auto* old = segments_.find(active_)) {
+      old->sealed = true;
+      old_number = active_;
+      old_bytes = old->bytes;
+    }
     active_ = 0;
     number = identity_.next_segment++;
     identity_changed_ = true;
   }
-  auto made = files_->create(segment_name(number));
+  // space that was set aside and not used; if it cannot be given back now, the next life does it
+  if (old_number != 0) static_cast<void>(files_->trim(segment_name(old_number), old_bytes));
+  auto made = files_->create(segment_name(number), config_.segment_bytes);
   if (!made) return made.error();
   auto header = encode_segment_header({number});
   file_operation put{.what = file_operation::kind::write, .file = made->get(), .head = header};

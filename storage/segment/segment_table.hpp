@@ -36,6 +36,12 @@ public:
     file_bytes_ -= segments_.at(number).bytes;
     segments_.erase(number);
   }
+  /// What is known of its end is less than its file was long.
+  void shrink(uint32_t number, uint64_t bytes) {
+    segment& s = segments_.at(number);
+    file_bytes_ -= s.bytes - bytes;
+    s.bytes = bytes;
+  }
   /// Takes space at the end of a segment.
   [[nodiscard]] block_location take(uint32_t number, uint64_t bytes) {
     segment& s = segments_.at(number);

@@ -56,9 +56,9 @@ TEST_CASE("rings and plain calls of many sizes read what was written") {
       const test::scratch_folder folder;
       auto files = disk_files::in(folder.path(), {cache, submit, 4, 1});
       REQUIRE(files);
-      auto file = (*files)->create("f");
+      auto file = (*files)->create("f", 100 * 4096);
       REQUIRE(file);
-      CHECK((*files)->create("f").error().code == error_code::invalid_argument);
+      CHECK((*files)->create("f", 0).error().code == error_code::invalid_argument);
       test::rng random{1};
       std::vector<std::vector<std::byte>> written;
       std::vector<file_operation> operations;
@@ -71,6 +71,8 @@ TEST_CASE("rings and plain calls of many sizes read what was written") {
       }
       (*files)->run(operations);
       for (const auto& op : operations) REQUIRE(op.result == file_operation::outcome::done);
+      REQUIRE((*files)->trim("f", 20 * 8192));
+      CHECK((*files)->list()->front().bytes == 20 * 8192);
       std::vector<std::vector<std::byte>> read(21, std::vector<std::byte>(8192));
       operations.clear();
       for (uint64_t i = 0; i < 21; ++i)
