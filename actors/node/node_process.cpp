@@ -1,6 +1,7 @@
 #include "actors/node/node_process.hpp"
 
 #include "actors/console/console_http.hpp"
+#include "actors/edge/answer_headers.hpp"
 #include "actors/edge/api_protocols.hpp"
 #include "actors/edge/prompt_encoding.hpp"
 #include "actors/messages/errors.hpp"
@@ -62,6 +63,21 @@ std::string join_text(const std::vector<std::string>& items, std::string_view se
   return text;
 }
 
+/// What the listener refuses before there is a request, in the words of its path's protocol.
+http_refusal refusal_of(const protocol_codec& protocol,
+                        const http_problem& problem,
+                        std::string_view path) {
+  http_request request;
+  request.path = path;
+  const exchange_context context{{random_word(), random_word()}, unix_now(), 0};
+  const recipe::api_error error{problem.status,
+                                std::string{problem.type},
+                                std::string{problem.code},
+                                {},
+                                std::string{problem.message}};
+  return {protocol.error_body(request, error, context), with_request_id(context.id)};
+}
+
 struct system_config : caf::actor_system_config {
   explicit system_config(uint32_t threads) {
     use_service_scheduler(*this, threads);
@@ -106,6 +122,7 @@ private:
   std::shared_ptr<process_log> log_;
   std::shared_ptr<process_metrics> metrics_;
   std::shared_ptr<const text::tokenizer> tokenizer_;
+  std::shared_ptr<const protocol_codec> protocol_;
   std::vector<std::shared_ptr<model::step_model>> models_;
   uint32_t context_limit_ = 0;
   std::vector<std::shared_ptr<net::registry>> registries_;
@@ -289,7 +306,7 @@ result<void> running_node::spawn() {
   if (tokenizer_) {
     auto protocol = make_protocol();
     if (!protocol) return protocol.error();
-    what.protocol = *std::move(protocol);
+    what.protocol = protocol_ = *std::move(protocol);
   }
   auto made = spawn_node_actors(*system_, what);
   if (!made) return made.error();
@@ -318,9 +335,13 @@ result<void> running_node::open_listeners() {
   endpoints_.console = console_http_->address();
   if (!actors_.gateway) return {};
   auto gateway = make_http_server(
-      config_.http, [gateway = actors_.gateway](std::shared_ptr<const http_request> request,
-                                                std::shared_ptr<http_responder> responder) {
+      config_.http,
+      [gateway = actors_.gateway](std::shared_ptr<const http_request> request,
+                                  std::shared_ptr<http_responder> responder) {
         caf::anon_send(gateway, http_exchange{std::move(request), std::move(responder)});
+      },
+      [protocol = protocol_](const http_problem& problem, std::string_view path) {
+        return refusal_of(*protocol, problem, path);
       });
   if (!gateway) return gateway.error();
   gateway_http_ = *std::move(gateway);

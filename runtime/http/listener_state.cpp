@@ -8,8 +8,10 @@
 
 namespace deepinfer::http {
 
-listener_state::listener_state(const http_config& settings, http_handler on_request)
-    : config(settings), handler(std::move(on_request)) {}
+listener_state::listener_state(const http_config& settings,
+                               http_handler on_request,
+                               http_refusal_writer on_refusal)
+    : config(settings), handler(std::move(on_request)), refusals(std::move(on_refusal)) {}
 
 void listener_state::wake(std::shared_ptr<exchange> target) {
   const std::lock_guard lock{mutex_};

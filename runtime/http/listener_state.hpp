@@ -26,7 +26,9 @@ class listener_state final : public wake_queue,
 public:
   using clock = std::chrono::steady_clock;
 
-  listener_state(const http_config& settings, http_handler on_request);
+  listener_state(const http_config& settings,
+                 http_handler on_request,
+                 http_refusal_writer on_refusal);
 
   /// Any thread. Queues; only the first of a burst posts to the I/O thread.
   void wake(std::shared_ptr<exchange> target) override;
@@ -37,6 +39,7 @@ public:
 
   // I/O thread only
   http_handler handler;
+  http_refusal_writer refusals;  ///< may be empty
   std::unordered_map<uint64_t, std::shared_ptr<session>> sessions;
   std::array<char, 64 << 10> scratch;  ///< every socket is read into it: quiet ones hold no buffer
   bool is_draining = false;

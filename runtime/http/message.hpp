@@ -48,6 +48,12 @@ struct http_problem {
 };
 [[nodiscard]] std::string problem_json(const http_problem& problem);
 
+/// What a client gets that is refused: a JSON body, and headers beside the usual ones.
+struct http_refusal {
+  std::string body;
+  http_headers headers;
+};
+
 [[nodiscard]] std::string_view reason_phrase(uint16_t status);
 
 }  // namespace deepinfer

@@ -246,6 +246,11 @@ uint64_t request_reader::body_bytes() const {
   return parser_->request_.body.size();
 }
 
+std::string_view request_reader::target_path() const {
+  const std::string_view target = parser_->request_.target;
+  return target.substr(0, target.find('?'));
+}
+
 http_request request_reader::take() {
   DEEPINFER_CHECK(is_done());
   return std::move(parser_->request_);

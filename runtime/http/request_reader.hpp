@@ -41,6 +41,9 @@ public:
   [[nodiscard]] bool expects_continue() const;
   [[nodiscard]] uint64_t body_bytes() const;  ///< so far
 
+  /// The path as sent, without the query; empty until the request line is read.
+  [[nodiscard]] std::string_view target_path() const;
+
   /// The finished request (without `remote` and `connection`). Once.
   [[nodiscard]] http_request take();
 

@@ -69,14 +69,14 @@ result<std::string> write_head(const response_head& head, const http_headers& ex
   return out;
 }
 
-std::string problem_answer(const http_problem& problem) {
-  std::string body = problem_json(problem);
-  auto head = write_head({.status = problem.status,
-                          .content_type = "application/json",
-                          .content_length = body.size(),
-                          .closes = true},
-                         {});
-  return *std::move(head) + body;
+std::string refusal_answer(uint16_t status, const http_refusal& refusal) {
+  const response_head head{.status = status,
+                           .content_type = "application/json",
+                           .content_length = refusal.body.size(),
+                           .closes = true};
+  auto text = write_head(head, refusal.headers);
+  if (!text) text = write_head(head, {});  // better without its headers than no answer
+  return *std::move(text) + refusal.body;
 }
 
 std::string chunk_size_line(uint64_t bytes) {

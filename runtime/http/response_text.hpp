@@ -29,8 +29,8 @@ struct response_head {
 /// True for answers that never have a body (RFC 9110 6.4.1).
 [[nodiscard]] bool is_bodiless(uint16_t status);
 
-/// A complete answer with the problem as JSON that closes the connection.
-[[nodiscard]] std::string problem_answer(const http_problem& problem);
+/// A complete answer that closes the connection.
+[[nodiscard]] std::string refusal_answer(uint16_t status, const http_refusal& refusal);
 
 /// "1f4\r\n"
 [[nodiscard]] std::string chunk_size_line(uint64_t bytes);

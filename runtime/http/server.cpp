@@ -250,11 +250,12 @@ result<tcp::endpoint> listen_near(tcp::acceptor& acceptor,
 }  // namespace
 
 result<std::unique_ptr<http_server>> make_http_server(const http_config& config,
-                                                      http_handler handler) {
+                                                      http_handler handler,
+                                                      http_refusal_writer refusals) {
   const auto wanted = split_address(config.listen);
   if (!wanted) return wanted.error();
   try {
-    auto state = std::make_shared<listener_state>(config, std::move(handler));
+    auto state = std::make_shared<listener_state>(config, std::move(handler), std::move(refusals));
     tcp::acceptor acceptor{state->io};
     const auto at = listen_near(acceptor, *wanted, config);
     if (!at) return at.error();

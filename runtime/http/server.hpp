@@ -76,6 +76,12 @@ struct http_stats {
   uint64_t bytes_out = 0;
 };
 
+/// Words what the server itself refuses (malformed, over a limit, too late): the shape of errors is
+/// the API's. `path` is as the client wrote it, empty when it did not come. Called on the I/O
+/// thread; must not block.
+using http_refusal_writer =
+    std::function<http_refusal(const http_problem& problem, std::string_view path)>;
+
 class http_server {
 public:
   virtual ~http_server() = default;  ///< stops
@@ -91,8 +97,9 @@ public:
 };
 
 /// Binds `config.listen`: `invalid_argument` for an address that is none, `unreachable` for one
-/// that cannot be had (the detail says why and what to do).
-[[nodiscard]] result<std::unique_ptr<http_server>> make_http_server(const http_config& config,
-                                                                    http_handler handler);
+/// that cannot be had (the detail says why and what to do). Without `refusals` they are
+/// `problem_json`.
+[[nodiscard]] result<std::unique_ptr<http_server>> make_http_server(
+    const http_config& config, http_handler handler, http_refusal_writer refusals = {});
 
 }  // namespace deepinfer

@@ -278,6 +278,9 @@ void session::dispatch() {
 }
 
 void session::reject(http_problem problem) {
+  const std::string path{reader_ ? reader_->target_path() : std::string_view{}};
+  const http_refusal refusal =
+      shared_.refusals ? shared_.refusals(problem, path) : http_refusal{problem_json(problem), {}};
   counters::add(shared_.counts->rejected_requests);
   shared_.counts->add_response(problem.status);
   release_body();
@@ -285,7 +288,7 @@ void session::reject(http_problem problem) {
   std::string{}.swap(held_);
   phase_ = phase::closing;
   deadline_ = shared_.now + shared_.config.linger_timeout;
-  out_.push_back({problem_answer(problem), 0});
+  out_.push_back({refusal_answer(problem.status, refusal), 0});
   flush();
   if (phase_ == phase::closing && out_.empty()) linger();
 }

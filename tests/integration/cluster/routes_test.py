@@ -119,6 +119,23 @@ class Routes(cluster.ClusterTest):
         self.assertEqual(status, 200)
         self.one._exactly(int(headers['content-length']))
 
+    def test_what_the_listener_refuses_is_in_the_words_of_the_path_too(self):
+        for path in POSTS + ('/v1/messages?beta=true',):
+            with self.subTest(path=path), Connection(self.node.http) as self.one:
+                self.one.socket.sendall(f'POST {path} HTTP/1.1\r\nhost: x\r\n'
+                                        f'content-length: {33 << 20}\r\n\r\n'.encode())
+                status, headers = self.one.head()
+                body = json.loads(self.one._exactly(int(headers['content-length'])))
+                self.assertEqual((status, headers['connection']), (413, 'close'))
+                self.assertRegex(headers['x-request-id'], r'^[0-9a-f]{32}$')
+                self.assert_error(path, (body, headers), 'too long')
+        with Connection(self.node.http) as one:
+            one.socket.sendall(b'nonsense\r\n\r\n')
+            status, headers = one.head()
+            body = json.loads(one._exactly(int(headers['content-length'])))
+            self.assertEqual(status, 400)
+            self.assert_error('', (body, headers))
+
     def test_a_query_changes_nothing_and_no_version_is_needed(self):
         body = {'model': 'default', 'max_tokens': 3, 'thinking': {'type': 'disabled'},
                 'temperature': 0, 'messages': [{'role': 'user', 'content': 'Count from 3 to 9.'}]}
