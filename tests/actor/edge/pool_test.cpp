@@ -68,7 +68,7 @@ struct two_codecs {
 
 }  // namespace
 
-TEST_SUITE("actors/edge/pool") {
+TEST_SUITE("actors/edge") {
   TEST_CASE_FIXTURE(two_codecs, "nobody waits behind a huge prompt while another codec is free") {
     send(10'000'000);
     for (int i = 0; i < 5; ++i) send(1000);
