@@ -333,6 +333,18 @@ class Answers(WithNode):
                 self.assertEqual((reasoning, text, calls), (thought, '', [call]))
                 self.assertEqual(finish, protocol.called)
 
+    def test_the_chat_command_prints_the_same_in_every_protocol(self):
+        for protocol in ('chat', 'responses', 'messages'):
+            for extra in ((), ('--no-stream',)):
+                got = self.cluster.command('chat', COUNT, '--thinking', 'off', '--temperature', '0',
+                                           '--protocol', protocol, '--url', self.node.http, *extra)
+                self.assertEqual((got.returncode, got.stdout), (0, COUNTED.encode() + b'\n'),
+                                 got.stderr)
+            got = self.cluster.command('chat', COUNT, '--model', 'gpt', '--protocol', protocol,
+                                       '--url', self.node.http)
+            self.assertEqual(got.returncode, 1, got.stderr)
+            self.assertIn(b'gpt', got.stderr)
+
     def test_several_answers_and_their_logprobs_come_through_every_layer(self):
         body = Chat.body(STORY, max_tokens=8, n=2, logprobs=True, top_logprobs=2)
         body.update(temperature=1, seed=3)
