@@ -21,6 +21,14 @@ inline bytes body_seed(std::string_view body) {
   return {body.begin(), body.end()};
 }
 
+/// Whether a prompt may hold this control token; a raw one with a suffix has some of its own.
+inline bool is_known_special(std::string_view spelled) {
+  using namespace recipe;
+  return spelled == token::fim_begin || spelled == token::fim_hole || spelled == token::fim_end ||
+         std::find(std::begin(token::needed), std::end(token::needed), spelled) !=
+             std::end(token::needed);
+}
+
 /// Ranges are ordered, apart, and spell tokens that prompts may have; one for each image.
 inline void check_prompt(const recipe::rendered_prompt& prompt) {
   using namespace recipe;
@@ -32,8 +40,7 @@ inline void check_prompt(const recipe::rendered_prompt& prompt) {
     const auto spelled = std::string_view(prompt.text).substr(range.begin, range.end - range.begin);
     const bool is_image = spelled == image_placeholder;
     images += is_image ? 1 : 0;
-    DEEPINFER_CHECK(is_image || std::find(std::begin(token::needed), std::end(token::needed),
-                                          spelled) != std::end(token::needed));
+    DEEPINFER_CHECK(is_image || is_known_special(spelled));
     done = range.end;
   }
   DEEPINFER_CHECK(images == prompt.images.size());
@@ -47,7 +54,8 @@ inline int check_body(recipe::api_protocol protocol,
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   auto request = recipe::parse_request(protocol, body, options);
   if (request) {
-    check_prompt(recipe::render(std::move(request->talk)));
+    check_prompt(request->raw ? recipe::render_raw(*request->raw)
+                              : recipe::render(std::move(request->talk)));
   } else {
     DEEPINFER_CHECK(request.error().status == 400);
     DEEPINFER_CHECK(!request.error().message.empty());
