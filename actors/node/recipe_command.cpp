@@ -92,7 +92,7 @@ recipe::api_result<recipe::api_protocol> protocol_of(const recipe_flags& flags,
   auto detected = recipe::detect_protocol(body);
   if (detected) return detected;
   recipe::api_error error = detected.error();
-  error.message += "; say it with --protocol";
+  if (error.code == recipe::unclear_protocol) error.message += "; say it with --protocol";
   return error;
 }
 

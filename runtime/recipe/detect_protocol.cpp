@@ -136,6 +136,12 @@ void look_at_tools(const json_value& body, evidence& found) {
   for (const json_value& one : *tools) look_at_fields(one, tool_marks, found);
 }
 
+api_error unclear(std::string_view why) {
+  api_error error = bad_request({}, std::string("The protocol is not clear: ").append(why));
+  error.code = unclear_protocol;
+  return error;
+}
+
 }  // namespace
 
 std::optional<api_protocol> find_protocol(std::string_view name) {
@@ -158,13 +164,11 @@ api_result<api_protocol> detect_protocol(std::string_view body, const json_limit
       std::string text(1, '`');
       return text.append(m.field).append("` is of ").append(to_string(m.of));
     };
-    return bad_request(
-        {}, "The protocol is not clear: " + said(*found.first()) + ", but " + said(*found.other()));
+    return unclear(said(*found.first()) + ", but " + said(*found.other()));
   }
   if (found.first()) return found.first()->of;
   if (find(*root, "messages") != nullptr) return api_protocol::chat;
-  return bad_request(
-      {}, "The protocol is not clear: there is neither `messages` nor `input` nor `prompt`");
+  return unclear("there is neither `messages` nor `input` nor `prompt`");
 }
 
 }  // namespace deepinfer::recipe

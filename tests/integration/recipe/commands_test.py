@@ -72,8 +72,10 @@ class RecipeCommands(unittest.TestCase):
                          '<｜begin▁of▁sentence｜>Hello')
 
     def test_an_unclear_protocol_names_the_flag(self):
-        for request in ({}, {'input': 'x', 'messages': [], 'system': 's'}, []):
+        for request in ({}, {'input': 'x', 'messages': [], 'system': 's'}):
             self.assertIn('--protocol', self.run_recipe('render', stdin=request, code=1))
+        for broken in ('[]', '{', 'nonsense'):
+            self.assertNotIn('--protocol', self.run_recipe('render', stdin=broken, code=1))
         self.run_recipe('render', '--protocol', 'telepathy', stdin=HELLO, code=2)
 
     def test_a_wrong_request_says_which_field(self):
