@@ -103,7 +103,9 @@ void add_chat_command(CLI::App& app, int& exit_code) {
       ->add_option("--thinking", request.thinking,
                    "reason before the answer (default: the server's)")
       ->check(CLI::IsMember({"on", "off"}));
-  command->add_option("--temperature", request.temperature, "sampling temperature")
+  command
+      ->add_option("--temperature", request.temperature,
+                   "sampling temperature (a server may not heed it while the model thinks)")
       ->check(CLI::Range(0.0, 2.0));
   command->add_option("--top-p", request.top_p, "sampling: probability kept")
       ->check(CLI::Range(0.0, 1.0));

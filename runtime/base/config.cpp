@@ -163,7 +163,7 @@ std::string config_schema::unknown_key(std::string_view key) const {
   if (const auto near = config_text::nearest(key, known)) {
     what += "; did you mean " + *near + "?";
   } else {
-    what += "; `--help` lists all of them";
+    what += "; `--show-config` prints all of them";
   }
   return what;
 }

@@ -26,9 +26,11 @@ constexpr http_problem malformed{400, invalid, "malformed_http",
                                  "The request is not valid HTTP/1.1."};
 constexpr http_problem header_too_large{
     431, invalid, "header_too_large",
-    "Request line and headers are too long; send fewer or shorter headers."};
-constexpr http_problem body_too_large{413, invalid, "body_too_large",
-                                      "The request body is too long; send less in one request."};
+    "Request line and headers are longer than `http.header_bytes` allows; send fewer or shorter "
+    "headers."};
+constexpr http_problem body_too_large{
+    413, invalid, "body_too_large",
+    "The request body is longer than `http.body_bytes` allows; send less in one request."};
 constexpr http_problem bad_host{400, invalid, "malformed_http",
                                 "An HTTP/1.1 request needs exactly one Host header."};
 constexpr http_problem bad_target{400, invalid, "malformed_http",
