@@ -155,7 +155,8 @@ private:
     exchange->ignore_eos = prepared.ignore_eos;
     exchange->stream = prepared.stream;
     recipe::response_identity identity;
-    identity.id = std::string(way.id_prefix) + to_string(context.id);
+    identity.request_id = to_string(context.id);
+    identity.id = std::string(way.id_prefix) + identity.request_id;
     identity.created_s = static_cast<uint64_t>(context.created.count());
     identity.model = prepared.model;
     exchange->writer =

@@ -25,6 +25,7 @@ struct response_identity {
   uint64_t created_s = 0;  ///< Unix time in seconds
   std::string model;       ///< name to report
   std::optional<std::string> fingerprint;
+  std::string request_id;  ///< what an error names that ends a stream; empty: none
 };
 
 struct token_usage {

@@ -94,7 +94,7 @@ public:
       : block_format(std::move(traits)), identity_(std::move(identity)) {}
 
   void fail(std::string& out, const api_error& error) override {
-    out += "event: error\ndata: " + error_body(error, {}) + "\n\n";
+    out += "event: error\ndata: " + error_body(error, identity_.request_id) + "\n\n";
   }
 
 private:

@@ -281,15 +281,16 @@ TEST_SUITE("runtime/recipe/messages") {
   }
 
   TEST_CASE("an answer that fails after its first byte ends with an error event") {
-    const auto format =
-        make_event_format(api_protocol::messages, identity(), {false, false, false, {}});
+    response_identity named = identity();
+    named.request_id = "req_7";
+    const auto format = make_event_format(api_protocol::messages, named, {false, false, false, {}});
     std::string out;
     format->begin(out, {4, 0, 0, std::nullopt});
     out.clear();
     format->fail(out, {503, "overloaded_error", "x", {}, "busy\n"});
     CHECK(out ==
           "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
-          "\"message\":\"busy\\n\"},\"request_id\":null}\n\n");
+          "\"message\":\"busy\\n\"},\"request_id\":\"req_7\"}\n\n");
     std::string nothing;
     make_body_format(api_protocol::messages, identity(), {})->fail(nothing, bad_request("a", "b"));
     CHECK(nothing.empty());
