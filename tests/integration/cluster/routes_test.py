@@ -128,7 +128,7 @@ class Routes(cluster.ClusterTest):
                 body = json.loads(self.one._exactly(int(headers['content-length'])))
                 self.assertEqual((status, headers['connection']), (413, 'close'))
                 self.assertRegex(headers['x-request-id'], r'^[0-9a-f]{32}$')
-                self.assert_error(path, (body, headers), 'too long')
+                self.assert_error(path, (body, headers), 'http.body_bytes')
         with Connection(self.node.http) as one:
             one.socket.sendall(b'nonsense\r\n\r\n')
             status, headers = one.head()
