@@ -89,8 +89,13 @@ std::optional<recipe::api_error> closed(const gateway_state& state) {
 
 /// A body that came packed is not unpacked: a few bytes could become gigabytes.
 bool is_packed(const http_request& request) {
-  const std::string_view coding = request.header("content-encoding");
-  return !coding.empty() && coding != "identity";
+  constexpr std::string_view identity = "identity";
+  const auto is_coding = [&](const http_header& h) {
+    return h.name == "content-encoding" && !h.value.empty() &&
+           !std::equal(h.value.begin(), h.value.end(), identity.begin(), identity.end(),
+                       [](char a, char b) { return (a | 0x20) == b; });
+  };
+  return std::any_of(request.headers.begin(), request.headers.end(), is_coding);
 }
 
 /// Nobody waits behind a huge prompt while another codec is free.

@@ -200,7 +200,10 @@ void request_reader::parser::check_header() {
   size_t codings = 0;
   for (const http_header& h : request_.headers) {
     if (h.name == "host") ++hosts;
-    if (h.name == "transfer-encoding") ++codings;
+    if (h.name == "transfer-encoding") {
+      // Also in front of chunked: the body would be what we cannot read.
+      if (codings++ > 0 || lower_case(h.value) != "chunked") return fail(unknown_coding);
+    }
     if (h.name == "expect") {
       if (lower_case(h.value) != "100-continue") return fail(unknown_expectation);
       expects_continue_ = !is_http_10_;
@@ -209,7 +212,6 @@ void request_reader::parser::check_header() {
   if (hosts > 1 || (hosts == 0 && !is_http_10_)) return fail(bad_host);
   // A coding we do not know would hide where the body ends, and with it the next request; under
   // HTTP/1.0 no proxy in front would have understood it (RFC 9112 6.1).
-  if (codings > 0 && !chunked()) return fail(unknown_coding);
   if (codings > 0 && is_http_10_) return fail(malformed);
   if (!split_target(request_)) fail(bad_target);
 }

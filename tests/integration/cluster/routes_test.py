@@ -112,7 +112,11 @@ class Routes(cluster.ClusterTest):
         for path in POSTS:
             self.assert_error(path, self.call('POST', path, gzip.compress(body),
                                               ('content-encoding: gzip',), 415), 'encoding')
-        self.call('POST', CHAT, body, ('content-encoding: identity',))
+        for two in (('content-encoding: identity', 'content-encoding: gzip'),
+                    ('content-encoding: identity, gzip',)):
+            self.assert_error(CHAT, self.call('POST', CHAT, body, two, 415), 'encoding')
+        for word in ('identity', 'Identity', ''):
+            self.call('POST', CHAT, body, (f'content-encoding: {word}',))
         self.one.socket.sendall(f'POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}'
                                 '\r\n\r\n'.encode() + body)
         status, headers = self.one.head()

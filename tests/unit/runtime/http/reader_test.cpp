@@ -104,6 +104,20 @@ TEST_CASE("the body limit is exact") {
           .status() == 413);
 }
 
+TEST_CASE("a transfer encoding other than chunked alone is refused, wherever it stands") {
+  const auto status_of = [](const std::string& fields) {
+    return fed_reader{"POST / HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n1\r\na\r\n0\r\n\r\n", 1}
+        .status();
+  };
+  for (const std::string alone : {"chunked", "Chunked", " chunked "})
+    CHECK(status_of("Transfer-Encoding:" + alone + "\r\n") == 0);
+  for (const std::string coding : {"gzip, chunked", "gzip,chunked", "x, chunked", "identity",
+                                   "gzip", "chunked, gzip", "chunked;a=b", "identity, chunked"})
+    CHECK_MESSAGE(status_of("Transfer-Encoding: " + coding + "\r\n") == 501, coding);
+  for (const std::string other : {"gzip", "chunked", "identity"})
+    CHECK(status_of("Transfer-Encoding: " + other + "\r\nTransfer-Encoding: chunked\r\n") >= 400);
+}
+
 TEST_CASE("random bytes never make the reader hold more than its limits") {
   const std::string_view pieces[] = {"GET ",
                                      "POST ",
