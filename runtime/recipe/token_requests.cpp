@@ -108,6 +108,13 @@ api_result<std::string> tokenize(std::string_view body_text,
   if (!prompt) return prompt.error();
   const auto ids = encode_prompt(*prompt, reader);
   if (!ids) return ids.error();
+  // An answer is several times as long as the prompt: without a bound, clients that read slowly
+  // would fill the memory with a few requests.
+  if (ids->size() > options.max_prompt_tokens)
+    return bad_request(fields.has_messages ? "messages" : "prompt",
+                       "The prompt has " + std::to_string(ids->size()) + " tokens, more than the " +
+                           std::to_string(options.max_prompt_tokens) +
+                           " that one answer lists; send it in parts");
   return tokenize_body(*ids, fields, reader.tokenizer, model);
 }
 

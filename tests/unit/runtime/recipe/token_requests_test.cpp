@@ -123,4 +123,19 @@ TEST_SUITE("runtime/recipe/token_requests") {
     CHECK(detokenize(R"({"tokens":[5,6,7]})", tiny(), model, options));
     CHECK(refused_ids(R"({"tokens":[5,6,7,8]})", options).param == "tokens");
   }
+
+  TEST_CASE("as many ids are listed as a prompt may have, and not one more") {
+    const std::string prompt = R"({"prompt":"one two three"})";
+    const std::string messages = R"({"messages":[{"role":"user","content":"one two three"}]})";
+    for (const std::string_view body : {std::string_view(prompt), std::string_view(messages)}) {
+      recipe_options options;
+      options.max_prompt_tokens = static_cast<uint32_t>(ids_of(tokenized(body)).size());
+      CHECK(tokenize(body, tiny(), model, options));
+      --options.max_prompt_tokens;
+      const auto got = tokenize(body, tiny(), model, options);
+      REQUIRE_FALSE(got);
+      CHECK(got.error().status == 400);
+      CHECK(body.find(got.error().param) != std::string_view::npos);
+    }
+  }
 }
