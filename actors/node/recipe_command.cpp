@@ -12,10 +12,8 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,18 +60,6 @@ result<std::string> read_input(std::string_view what) {
     std::fprintf(stderr, "deepinfer recipe: reading %.*s from standard input; Ctrl-D ends it\n",
                  static_cast<int>(what.size()), what.data());
   return read_standard_input(most_input_bytes);
-}
-
-result<std::string> read_request_file(const std::string& path) {
-  std::error_code error;
-  std::ifstream in{path, std::ios::binary};
-  if (!in || !std::filesystem::is_regular_file(path, error))
-    return failure{error_code::not_found, "cannot read " + path + ": no such file"};
-  if (std::filesystem::file_size(path, error) > most_input_bytes)
-    return failure{error_code::too_large, path + " is longer than 32 MiB"};
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
 }
 
 result<std::shared_ptr<const text::tokenizer>> load(const recipe_flags& flags) {
@@ -153,7 +139,7 @@ result<std::vector<int32_t>> output_ids(const recipe_flags& flags,
 /// For a model of any name and length, and one answer.
 attempt<recipe::prepared_request> prepared(const recipe_flags& flags,
                                            const text::tokenizer& tokenizer) {
-  const auto body = read_request_file(flags.request_file);
+  const auto body = read_input_file(flags.request_file, most_input_bytes);
   if (!body) return trouble{body.error().detail, exit_usage};
   const auto protocol = protocol_of(flags, *body);
   if (!protocol) return trouble{flags.request_file + ": " + protocol.error().message};

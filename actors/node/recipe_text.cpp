@@ -11,8 +11,9 @@ namespace {
 constexpr std::string_view space = " \t\r\n";
 
 failure wrong(std::string_view word, uint32_t vocabulary) {
-  std::string text(1, '\'');
-  text.append(word.substr(0, 40)).append("' is no token id; ids go from 0 to ");
+  std::string text;
+  recipe::append_json_string(text, word.substr(0, 40));  // no control characters on a terminal
+  text.append(" is no token id; ids go from 0 to ");
   return {error_code::invalid_argument, text + std::to_string(vocabulary - 1)};
 }
 

@@ -173,7 +173,9 @@ result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view json,
 result<std::shared_ptr<const tokenizer>> load_tokenizer(const std::filesystem::path& file,
                                                         const tokenizer_limits& limits) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return failure{error_code::not_found, "cannot read " + file.string()};
+  std::error_code error;
+  if (!in || std::filesystem::is_directory(file, error))
+    return failure{error_code::not_found, "cannot read " + file.string()};
   const auto size = in.tellg();
   if (size < 0 || static_cast<uint64_t>(size) > limits.max_file_bytes)
     return failure{error_code::too_large, file.string() + " has more than " +

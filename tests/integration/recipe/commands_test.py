@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """deepinfer recipe render, encode, decode, parse: on standard input. commands_test.py BINARY MODEL"""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -167,6 +168,36 @@ class RecipeCommands(unittest.TestCase):
         self.run_recipe('parse', '--request', self.folder + '/none', stdin='x', code=2)
         self.run_recipe('parse', '--request', self.folder, stdin='x', code=2)
         self.run_recipe(code=2)
+
+    def test_a_request_file_may_be_a_pipe_and_is_bounded(self):
+        path = os.path.join(self.folder, 'pipe')
+        os.mkfifo(path)
+        plain = json.loads(self.run_recipe('parse', '--request', self.write(HELLO), stdin='x'))
+        for data, code in ((json.dumps(HELLO).encode(), 0), (b' ' * ((32 << 20) + 1), 2)):
+            # Both ends, so that opening waits for nobody; the writer ends with the reader.
+            keep = os.open(path, os.O_RDWR)
+            with subprocess.Popen([BINARY, 'recipe', 'parse', '--request', path],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) as parse:
+                with contextlib.suppress(BrokenPipeError), open(path, 'wb') as writer:
+                    os.close(keep)
+                    writer.write(data)
+                out, error = parse.communicate(b'x', timeout=60)
+                self.assertEqual(parse.returncode, code, error)
+            if code == 0:
+                self.assertEqual(json.loads(out), plain)
+            else:
+                self.assertIn(b'32 MiB', error)
+
+    def test_why_a_file_cannot_be_read_is_told(self):
+        request = self.write(HELLO)
+        for flags, why in ((('parse', '--request', self.folder), 'directory'),
+                           (('parse', '--request', self.folder + '/none'), 'No such file'),
+                           (('parse', '--request', request, '--tokenizer', self.folder),
+                            'cannot read'),
+                           (('encode', '--tokenizer', self.folder), 'cannot read')):
+            with self.subTest(flags=flags):
+                self.assertIn(why, self.run_recipe(*flags, stdin='x', code=2))
 
     def test_input_is_bounded(self):
         most = 32 << 20
