@@ -61,7 +61,7 @@ private:
     if (!words) return words.error();
     const std::shared_ptr<const text::tokenizer> shared = *std::move(tokenizer);
     return make_stamped_protocol(
-        make_api_protocols({shared, {}, {"null", {}, 1u << 16}, 0, {}, {}}), *words);
+        make_api_protocols({.tokenizer = shared, .model = {"null", {}, 1u << 16}}), *words);
   }
 
   node_plan node_plan_of(const site_plan& plan, std::shared_ptr<const protocol_codec> protocol) {

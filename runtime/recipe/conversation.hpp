@@ -48,7 +48,7 @@ struct tool_definition {
 };
 
 enum class tool_choice : uint8_t { automatic, none, required };
-enum class response_format : uint8_t { text, json_object };
+enum class response_format : uint8_t { text, json };  ///< json: any value
 
 /// The number that the prompt states for each word.
 namespace effort {

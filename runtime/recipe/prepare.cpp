@@ -60,13 +60,11 @@ sampling_choice choose_sampling(const client_request& request, const recipe_opti
   return chosen;
 }
 
-/// Where an answer goes on that the prompt began. In JSON mode text is hidden up to the value, so
-/// that it must be known when that has begun already.
-parser_start start_behind(std::string_view content, bool json_mode) {
-  const bool begun = content.find_first_of("{[") != std::string_view::npos ||
-                     content.find("```json\n") != std::string_view::npos ||
-                     content.find("```\n") != std::string_view::npos;
-  return json_mode && begun ? parser_start::json_value : parser_start::content;
+/// In JSON mode text is hidden up to the value: whether the prompt has begun that already.
+bool begins_json(std::string_view content) {
+  return content.find_first_of("{[") != std::string_view::npos ||
+         content.find("```json\n") != std::string_view::npos ||
+         content.find("```\n") != std::string_view::npos;
 }
 
 parser_options choose_parsing(const client_request& request, const recipe_options& options) {
@@ -78,12 +76,13 @@ parser_options choose_parsing(const client_request& request, const recipe_option
     return parsing;
   }
   parsing.parse_tool_calls = talk.renders_tools();
-  parsing.json_mode = talk.format == response_format::json_object;
+  parsing.json_mode = talk.format == response_format::json;
   parsing.repair_arguments = options.repair_arguments;
   if (talk.continues_last) {
     const message& prefix = talk.messages.back();
     if (!talk.thinking || !prefix.content.empty()) {
-      parsing.start = start_behind(prefix.content, parsing.json_mode);
+      const bool in_json = parsing.json_mode && begins_json(prefix.content);
+      parsing.start = in_json ? parser_start::json_value : parser_start::content;
     } else {
       parsing.start = prefix.reasoning.empty() ? parser_start::thinking : parser_start::reasoning;
     }

@@ -143,9 +143,9 @@ private:
     auto& messages = talk_.messages;
     merge_users(messages);
     sort_all_results(messages);
-    const bool json = talk_.format == response_format::json_object;
+    const bool json = talk_.format == response_format::json;
     if ((talk_.renders_tools() || json) && (messages.empty() || messages[0].from != role::system)) {
-      messages.insert(messages.begin(), message{role::system, {}, {}, {}, {}, {}});
+      messages.insert(messages.begin(), message{.from = role::system});
     }
     finished_ = messages.size() - (talk_.continues_last && !messages.empty() ? 1 : 0);
     if (options_.history == history_reasoning::drop_before_last_user && !talk_.renders_tools())
@@ -189,7 +189,7 @@ private:
       out_.plain(schema_lines(talk_.tools));
       out_.plain(prompt_text::after_schemas);
     }
-    if (talk_.format == response_format::json_object) out_.plain(prompt_text::json_object_format);
+    if (talk_.format == response_format::json) out_.plain(prompt_text::json_object_format);
   }
 
   void write_user_prefix(size_t i) {

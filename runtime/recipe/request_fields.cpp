@@ -213,7 +213,7 @@ void read_format(field_reader& format,
   const std::string type = format.required_string("type");
   options.constraint.field = format.path({});
   if (type == "json_object") {
-    talk.format = response_format::json_object;
+    talk.format = response_format::json;
     if (!mentions_json(talk))
       format.fail("type", "json_object needs the word \"json\" in some message");
   } else if (type == "json_schema") {

@@ -24,14 +24,14 @@ void write_token(json_writer& json, const shown_token& token) {
   json.end_array();
 }
 
-void write_tokens(json_writer& json,
-                  std::string_view name,
-                  std::span<const shown_logprobs> all,
-                  bool reasoning) {
-  json.key(name);
+/// The tokens of one of the two texts, which `reasoning_content` and `content` are.
+enum class told_text : uint8_t { content, reasoning };
+
+void write_tokens(json_writer& json, told_text which, std::span<const shown_logprobs> all) {
+  json.key(which == told_text::content ? "content" : "reasoning_content");
   json.begin_array();
   for (const shown_logprobs& one : all) {
-    if (one.reasoning != reasoning) continue;
+    if (one.reasoning != (which == told_text::reasoning)) continue;
     json.begin_object();
     write_token(json, one.chosen);
     json.key("top_logprobs");
@@ -54,8 +54,8 @@ void write_logprobs(json_writer& json,
   if (!traits.logprobs || all.empty()) return json.null("logprobs");
   json.key("logprobs");
   json.begin_object();
-  write_tokens(json, "content", all, false);
-  if (traits.thinking) write_tokens(json, "reasoning_content", all, true);
+  write_tokens(json, told_text::content, all);
+  if (traits.thinking) write_tokens(json, told_text::reasoning, all);
   json.end_object();
 }
 
@@ -67,13 +67,15 @@ public:
   void begin(std::string& out, const token_usage&) override { start(out, 0); }
 
   void chunk(std::string& out, const choice_chunk& piece) override {
-    const uint32_t index = started(out, piece.choice, piece.what == output_chunk::kind::call);
+    uint32_t& calls = started(out, piece.choice);
+    if (piece.what == output_chunk::kind::call) ++calls;
+    const uint32_t index = calls == 0 ? 0 : calls - 1;
     frame(out, {.choice = piece.choice, .logprobs = piece.logprobs},
           [this, &piece, index](json_writer& json) { write_delta(json, piece, index); });
   }
 
   void end(std::string& out, const choice_end& how) override {
-    started(out, how.choice, false);
+    started(out, how.choice);
     frame(out,
           {.choice = how.choice,
            .logprobs = how.logprobs,
@@ -109,12 +111,10 @@ private:
     });
   }
 
-  /// Opens the choice if that is still to do; the number of its current call.
-  uint32_t started(std::string& out, uint32_t choice, bool calls) {
+  /// Opens the choice if that is still to do; how many calls of it were announced.
+  uint32_t& started(std::string& out, uint32_t choice) {
     if (calls_.find(choice) == calls_.end()) start(out, choice);
-    uint32_t& announced = calls_[choice];
-    if (calls) ++announced;
-    return announced == 0 ? 0 : announced - 1;
+    return calls_[choice];
   }
 
   void write_delta(json_writer& json, const choice_chunk& piece, uint32_t index) const {

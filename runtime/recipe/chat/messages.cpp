@@ -21,7 +21,7 @@ public:
     if (from == "system") {
       read_system(fields);
     } else if (from == "user") {
-      message made{role::user, {}, {}, {}, {}, {}};
+      message made{.from = role::user};
       read_content(fields, made, fields.require("content"));
       talk_.messages.push_back(std::move(made));
     } else if (from == "assistant") {
@@ -29,7 +29,7 @@ public:
     } else if (from == "tool") {
       read_tool(fields);
     } else if (from == "latest_reminder") {
-      message made{role::latest_reminder, fields.required_string("content"), {}, {}, {}, {}};
+      message made{.from = role::latest_reminder, .content = fields.required_string("content")};
       refuse_placeholder(made.content, fields, "content");
       talk_.messages.push_back(std::move(made));
     } else {
@@ -103,13 +103,13 @@ private:
   }
 
   void read_system(field_reader& fields) {
-    message made{role::system, {}, {}, {}, {}, {}};
+    message made{.from = role::system};
     read_content(fields, made, fields.require("content"));
     if (!made.content.empty()) talk_.messages.push_back(std::move(made));
   }
 
   void read_assistant(field_reader& fields) {
-    message made{role::assistant, {}, {}, {}, {}, {}};
+    message made{.from = role::assistant};
     const json_value* content = fields.find("content");
     read_content(fields, made, content);
     made.reasoning = fields.string("reasoning_content").value_or(std::string{});
@@ -146,7 +146,7 @@ private:
   }
 
   void read_tool(field_reader& fields) {
-    message made{role::tool, {}, {}, {}, {}, fields.required_string("tool_call_id")};
+    message made{.from = role::tool, .call_id = fields.required_string("tool_call_id")};
     read_content(fields, made, fields.require("content"));
     if (pending_.erase(made.call_id) == 0)
       fields.fail("tool_call_id",

@@ -53,7 +53,7 @@ std::optional<uint8_t> read_output(field_reader& body,
 
 void read_system(field_reader& body, conversation& talk, first_error& error) {
   if (body.find("system") == nullptr) return;
-  message made{role::system, {}, {}, {}, {}, {}};
+  message made{.from = role::system};
   read_texts(body, "system", made, error);
   talk.messages.push_back(std::move(made));
 }

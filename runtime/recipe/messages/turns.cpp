@@ -32,8 +32,6 @@ public:
   void finish(field_reader& body) { refuse_unanswered(body, "messages"); }
 
 private:
-  static message made_by(role from) { return {from, {}, {}, {}, {}, {}}; }
-
   /// Complains if a result is still to come.
   void refuse_unanswered(field_reader& fields, std::string_view key) {
     if (pending_.empty() || fields.failed()) return;
@@ -71,7 +69,7 @@ private:
   }
 
   void read_user(field_reader& fields) {
-    message whole = made_by(role::user);
+    message whole{.from = role::user};
     const json_array* blocks = read_content(fields, whole);
     if (blocks == nullptr) {
       refuse_unanswered(fields, {});
@@ -81,7 +79,7 @@ private:
     // Each block is a message of its own; the renderer joins neighbours.
     for_each_block(fields, *blocks, [this](field_reader& block, const std::string& type) {
       if (type == "tool_result") return read_result(block);
-      message made = made_by(role::user);
+      message made{.from = role::user};
       auto text = read_shown_block(block, type, made, error_);
       if (!text) return refuse_block(block, type, "user");
       refuse_unanswered(block, {});
@@ -92,7 +90,7 @@ private:
   }
 
   void read_result(field_reader& block) {
-    message made = made_by(role::tool);
+    message made{.from = role::tool};
     made.call_id = block.required_string("tool_use_id");
     static_cast<void>(block.boolean("is_error"));
     read_texts(block, "content", made, error_);
@@ -104,14 +102,14 @@ private:
 
   /// An instruction in the middle of the talk; this model reads it as the user's.
   void read_reminder(field_reader& fields) {
-    message made = made_by(role::user);
+    message made{.from = role::user};
     if (fields.require("content") != nullptr) read_texts(fields, "content", made, error_);
     made.content = "<system-reminder>\n" + made.content + "\n</system-reminder>";
     talk_.messages.push_back(std::move(made));
   }
 
   void read_assistant(field_reader& fields) {
-    message made = made_by(role::assistant);
+    message made{.from = role::assistant};
     bool thought = false;
     if (const json_array* blocks = read_content(fields, made))
       for_each_block(fields, *blocks, [&](field_reader& block, const std::string& type) {

@@ -30,9 +30,9 @@ struct response_state {
 
 /// One implementation of both shapes: the body cannot differ from what the events add up to. A
 /// response has one choice, so that the choice of a chunk says nothing.
-class response_format final : public answer_format {
+class item_format final : public answer_format {
 public:
-  response_format(shape as, response_identity identity, answer_traits traits)
+  item_format(shape as, response_identity identity, answer_traits traits)
       : shape_(as), identity_(std::move(identity)), traits_(std::move(traits)) {}
 
   void begin(std::string& out, const token_usage&) override {
@@ -290,11 +290,11 @@ private:
 }  // namespace
 
 std::unique_ptr<answer_format> make_events(response_identity identity, answer_traits traits) {
-  return std::make_unique<response_format>(shape::events, std::move(identity), std::move(traits));
+  return std::make_unique<item_format>(shape::events, std::move(identity), std::move(traits));
 }
 
 std::unique_ptr<answer_format> make_body(response_identity identity, answer_traits traits) {
-  return std::make_unique<response_format>(shape::body, std::move(identity), std::move(traits));
+  return std::make_unique<item_format>(shape::body, std::move(identity), std::move(traits));
 }
 
 }  // namespace deepinfer::recipe::responses

@@ -193,7 +193,7 @@ private:
     if (text.empty()) return;
     refuse_while_unanswered(fields);
     if (!last_is_assistant() || !talk_.messages.back().content.empty())
-      talk_.messages.push_back({role::assistant, {}, {}, {}, {}, {}});
+      talk_.messages.push_back({.from = role::assistant});
     std::string& reasoning = talk_.messages.back().reasoning;
     if (!reasoning.empty()) reasoning += "\n";
     reasoning += text;
@@ -222,7 +222,7 @@ private:
   }
 
   void read_result(field_reader& fields, const json_value* output) {
-    message made{role::tool, {}, {}, {}, {}, fields.required_string("call_id")};
+    message made{.from = role::tool, .call_id = fields.required_string("call_id")};
     read_content(fields, "output", output, made);
     const auto found = group_.find(made.call_id);
     if (found == group_.end() || found->second.result)
@@ -234,7 +234,7 @@ private:
   }
 
   void close_group() {
-    if (!last_is_assistant()) talk_.messages.push_back({role::assistant, {}, {}, {}, {}, {}});
+    if (!last_is_assistant()) talk_.messages.push_back({.from = role::assistant});
     const size_t caller = talk_.messages.size() - 1;
     for (auto& [id, one] : group_) {
       talk_.messages[caller].calls.push_back(std::move(one.call));
@@ -273,10 +273,10 @@ void read_input(field_reader& body, conversation& talk, flat_names& names, first
   if (input == nullptr && instructions.empty())
     return body.fail("input", "is required, or `instructions`");
   if (!instructions.empty())
-    talk.messages.push_back({role::system, std::move(instructions), {}, {}, {}, {}});
+    talk.messages.push_back({.from = role::system, .content = std::move(instructions)});
   if (input == nullptr) return;
   if (const auto* text = input->as<std::string>()) {
-    talk.messages.push_back({role::user, *text, {}, {}, {}, {}});
+    talk.messages.push_back({.from = role::user, .content = *text});
     return;
   }
   const auto* items = input->as<json_array>();

@@ -197,7 +197,7 @@ TEST_SUITE("runtime/recipe") {
     CHECK(refused_with(R"("response_format":{"type":"xml"})") == "response_format.type");
     CHECK(refused_with(R"("response_format":{})") == "response_format.type");
     CHECK(accepted_with(R"("response_format":{"type":"json_object"})").talk.format ==
-          response_format::json_object);
+          response_format::json);
     CHECK(
         accepted_with(R"("response_format":{"type":"json_schema","json_schema":{}})").talk.format ==
         response_format::text);
