@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
 namespace deepinfer::recipe {
 namespace {
@@ -57,19 +58,13 @@ void append_double(std::string& out, double value, const json_style& style) {
 void append_value(std::string& out, const json_value& value, const json_style& style);
 
 void append_object(std::string& out, const json_object& members, const json_style& style) {
-  // The last value of each key, looked up only where keys can repeat.
-  std::unordered_map<std::string_view, const json_value*> last;
-  for (const json_member& member : members) last[member.key] = &member.value;
   out += '{';
   bool first = true;
-  for (const json_member& member : members) {
-    const auto found = last.find(member.key);
-    if (found == last.end()) continue;  // written at its first position
+  for (const member_view& member : distinct_members(members)) {
     if (!std::exchange(first, false)) out += style.comma;
     append_json_string(out, member.key);
     out += style.colon;
-    append_value(out, *found->second, style);
-    last.erase(found);
+    append_value(out, *member.value, style);
   }
   out += '}';
 }
@@ -139,6 +134,21 @@ void append_escape(std::string& out, char c) {
 }
 
 }  // namespace
+
+std::vector<member_view> distinct_members(const json_object& members) {
+  std::vector<member_view> distinct;
+  distinct.reserve(members.size());
+  std::map<std::string_view, size_t> places;
+  for (const json_member& member : members) {
+    const auto [found, is_new] = places.try_emplace(member.key, distinct.size());
+    if (is_new) {
+      distinct.push_back({member.key, &member.value});
+    } else {
+      distinct[found->second].value = &member.value;
+    }
+  }
+  return distinct;
+}
 
 void append_json_escaped(std::string& out, std::string_view text) {
   for (size_t i = plain_bytes(text); i < text.size(); i = plain_bytes(text)) {

@@ -42,6 +42,16 @@ struct json_limits {
   size_t max_values = 1'000'000;  ///< values in the text, nested ones included
 };
 
+/// A member of an object somewhere else.
+struct member_view {
+  std::string_view key;
+  const json_value* value = nullptr;
+};
+
+/// The members with every key once: at its first position, with its last value. (The look-up is
+/// ordered, as are all over names that clients choose: no choice makes it slower.)
+[[nodiscard]] std::vector<member_view> distinct_members(const json_object& members);
+
 /// Strict JSON (RFC 8259): lone surrogates, control characters in strings, numbers beyond a
 /// double and trailing text are refused (`invalid_argument`), and so is what exceeds a limit
 /// (`too_large`).

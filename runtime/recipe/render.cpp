@@ -5,8 +5,8 @@
 #include "runtime/recipe/prompt_text.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 namespace deepinfer::recipe {
@@ -77,7 +77,7 @@ void sort_results(std::vector<message>::iterator begin,
   for (auto at = begin; at != end; ++at)
     if (at->from == role::tool) slots.push_back(at);
   if (slots.size() < 2) return;
-  std::unordered_map<std::string_view, size_t> order;
+  std::map<std::string_view, size_t> order;
   for (size_t i = 0; i < calls.size(); ++i) order.emplace(calls[i].id, i);
   std::vector<std::pair<size_t, message>> results;
   for (const auto slot : slots) {
@@ -233,21 +233,16 @@ private:
     const auto parsed = parse_json(arguments);
     const json_object* members = parsed ? parsed->as<json_object>() : nullptr;
     if (members == nullptr) return write_parameter("arguments", "true", arguments);
-    std::unordered_map<std::string_view, const json_value*> last;
-    for (const json_member& member : *members) last[member.key] = &member.value;
     bool first = true;
-    for (const json_member& member : *members) {
-      const auto found = last.find(member.key);
-      if (found == last.end()) continue;  // a repeated key: first position, last value
+    for (const member_view& member : distinct_members(*members)) {
       if (!std::exchange(first, false)) out_.plain("\n");
-      if (const auto* text = found->second->as<std::string>()) {
+      if (const auto* text = member.value->as<std::string>()) {
         write_parameter(member.key, "true", *text);
       } else {
         std::string value;
-        append_spaced_json(value, *found->second);
+        append_spaced_json(value, *member.value);
         write_parameter(member.key, "false", value);
       }
-      last.erase(found);
     }
   }
 

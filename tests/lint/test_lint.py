@@ -172,6 +172,7 @@ class Words(unittest.TestCase):
             'clock': 'storage/a.cpp|steady_clock::now();', 'thread': 'runtime/a.cpp|std::thread t;',
             'log': 'runtime/a.cpp|std::fprintf(stderr, "x");', 'environment': 'actors/a.cpp|getenv("X");',
             'throw': 'proto/codec/a.cpp|throw 1;', 'caf-infinite': 'actors/a.cpp|request(x, caf::infinite, y);',
+            'hash-table': 'runtime/recipe/a.cpp|std::unordered_set<std::string> names;',
             'todo': 'README.md|TODO later', 'fixme': 'deploy/up|# FIXME', 'machine-path': 'tests/a.toml|dir = "/work/x"',
         }
         self.assertEqual(set(samples), {word.name for word in tables.WORDS})

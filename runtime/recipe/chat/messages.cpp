@@ -1,7 +1,7 @@
 #include "runtime/recipe/chat/parts.hpp"
 #include "runtime/recipe/request_fields.hpp"
 
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 namespace deepinfer::recipe::chat {
@@ -157,7 +157,7 @@ private:
 
   conversation& talk_;
   first_error& error_;
-  std::unordered_set<std::string> pending_;  // calls without a result so far
+  std::set<std::string> pending_;  // calls without a result so far
 };
 
 }  // namespace

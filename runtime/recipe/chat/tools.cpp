@@ -1,8 +1,8 @@
 #include "runtime/recipe/chat/parts.hpp"
 #include "runtime/recipe/request_fields.hpp"
 
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 namespace deepinfer::recipe::chat {
@@ -51,7 +51,7 @@ void read_choice(field_reader& body, conversation& talk, first_error& error) {
 
 void read_tools(field_reader& body, conversation& talk, first_error& error) {
   if (const json_array* tools = body.array("tools")) {
-    std::unordered_set<std::string> names;
+    std::set<std::string> names;
     for (size_t i = 0; i < tools->size() && !error; ++i) {
       std::string path = "tools[" + std::to_string(i) + "]";
       talk.tools.push_back(read_tool((*tools)[i], path, error));

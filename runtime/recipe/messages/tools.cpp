@@ -1,7 +1,7 @@
 #include "runtime/recipe/messages/parts.hpp"
 #include "runtime/recipe/request_fields.hpp"
 
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 namespace deepinfer::recipe::messages {
@@ -20,7 +20,7 @@ bool is_dropped(field_reader& tool, const conversion_options& options) {
 
 void read_choice(field_reader& choice,
                  client_request& request,
-                 const std::unordered_set<std::string>& dropped,
+                 const std::set<std::string>& dropped,
                  field_reader& body) {
   conversation& talk = request.talk;
   const std::string type = choice.required_string("type");
@@ -48,7 +48,7 @@ void read_tools(field_reader& body,
                 client_request& request,
                 const conversion_options& options,
                 first_error& error) {
-  std::unordered_set<std::string> names, dropped;
+  std::set<std::string> names, dropped;
   const json_array* tools = body.array("tools");
   for (size_t i = 0; tools != nullptr && i < tools->size() && !error; ++i) {
     field_reader tool((*tools)[i], "tools[" + std::to_string(i) + "]", error);

@@ -1,7 +1,7 @@
 #include "runtime/recipe/messages/parts.hpp"
 #include "runtime/recipe/request_fields.hpp"
 
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 namespace deepinfer::recipe::messages {
@@ -169,8 +169,8 @@ private:
   conversation& talk_;
   const conversion_options& options_;
   first_error& error_;
-  std::unordered_set<std::string> pending_;  // calls without a result so far
-  size_t asker_ = 0;                         // message that holds them
+  std::set<std::string> pending_;  // calls without a result so far
+  size_t asker_ = 0;               // message that holds them
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace deepinfer::recipe::responses {
@@ -248,7 +249,7 @@ private:
   first_error& error_;
   std::map<std::string, exchange> group_;  // by call id
   size_t unanswered_ = 0;
-  std::unordered_set<std::string> call_ids_;  // of all calls so far
+  std::set<std::string> call_ids_;  // of all calls so far
 };
 
 }  // namespace

@@ -5,10 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 /// The pieces that `responses::parse` is put together from.
@@ -25,8 +24,8 @@ public:
   [[nodiscard]] const std::string& of(std::string_view space, std::string_view member);
 
 private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, uint64_t> suffixes_;  // last one tried, so that none is twice
+  std::set<std::string> taken_;
+  std::map<std::string, uint64_t> suffixes_;  // last one tried, so that none is twice
   std::map<std::pair<std::string, std::string>, std::string> members_;
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/recipe/responses/parts.hpp"
 #include "runtime/recipe/tool_schema.hpp"
 
+#include <set>
 #include <string>
 #include <utility>
 
@@ -91,7 +92,7 @@ private:
     refuse_placeholder(description, fields, "description");
     if (fields.require("tools") == nullptr) return space;
     const json_array* members = fields.array("tools");
-    std::unordered_set<std::string> names;
+    std::set<std::string> names;
     for (size_t i = 0; members != nullptr && i < members->size() && !error_; ++i) {
       field_reader member((*members)[i], fields.path("tools") + "[" + std::to_string(i) + "]",
                           error_);
@@ -118,7 +119,7 @@ private:
   flat_names& names_;
   first_error& error_;
   std::vector<name_space> spaces_;
-  std::unordered_set<std::string> space_names_;
+  std::set<std::string> space_names_;
   size_t repeated_bytes_ = 0;  // of namespaces' descriptions
 };
 

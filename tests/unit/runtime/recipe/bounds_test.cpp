@@ -3,11 +3,13 @@
 #include "runtime/recipe/output_parser.hpp"
 #include "runtime/recipe/prepare.hpp"
 #include "runtime/recipe/tool_schema.hpp"
+#include "tests/support/colliding_keys.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +90,29 @@ TEST_SUITE("runtime/recipe") {
     // Nested too deep to be read: the text as it is.
     const std::string deep = std::string(1000, '[') + std::string(1000, ']');
     CHECK(prompt(deep).find("name=\"arguments\" string=\"true\">" + deep) != std::string::npos);
+  }
+
+  TEST_CASE("names chosen to have one hash cost no more than others") {
+    const std::vector<std::string> keys = test::colliding_keys(320);
+    REQUIRE(keys.size() > 100'000);
+#ifdef __GLIBCXX__
+    for (const std::string& key : keys)
+      REQUIRE(std::hash<std::string>{}(key) == std::hash<std::string>{}(keys[0]));
+#endif
+    std::string members, calls, results;
+    for (const std::string& key : keys) {
+      const std::string comma = members.empty() ? "" : ",";
+      members += comma + "\"" + key + "\":1";
+      calls += comma + "{\"id\":\"" + key + R"(","function":{"name":"f","arguments":"{}"}})";
+      results += R"(,{"role":"tool","content":"r","tool_call_id":")" + key + "\"}";
+    }
+    CHECK(distinct_members(*test::read_json("{" + members + "}").as<json_object>()).size() ==
+          keys.size());
+    const std::string text =
+        rendered(test::chat_body(R"([{"role":"assistant","tool_calls":[)" + calls + "]}" + results +
+                                     R"(,{"role":"user","content":"q"}])",
+                                 thinking_off()));
+    CHECK(text.find("<tool_result>r</tool_result>\n\nq") != std::string::npos);
   }
 
   TEST_CASE("a namespace's description is repeated up to the size of a body") {
