@@ -53,13 +53,16 @@ void answer_stream::take(choice_state& to, int32_t token) {
   to.parser.push(piece.text, chunks_);
 }
 
-/// Probabilities are told for what clients can see: not for markup, nor for the marks around it.
-void answer_stream::remember(choice_state& to, int32_t token, const token_logprobs& scores) {
-  if (to.parser.in_markup() || tokenizer_->is_added(token)) return;
+void answer_stream::take_scored(choice_state& to, int32_t token, const token_logprobs& scores) {
+  const bool reasoning = to.parser.in_reasoning();
+  const bool shown_before = to.parser.is_shown();
+  take(to, token);
+  // Told for what clients can see, part of it included: not for markup and what JSON mode hides.
+  if ((!shown_before && !to.parser.is_shown()) || tokenizer_->is_added(token)) return;
   const auto shown = [this](int32_t id, float logprob) {
     return shown_token{std::string(tokenizer_->token_text(id)), logprob};
   };
-  shown_logprobs made{to.parser.in_reasoning(), shown(token, scores.chosen), {}};
+  shown_logprobs made{reasoning, shown(token, scores.chosen), {}};
   for (const scored_token& other : scores.best) made.best.push_back(shown(other.id, other.logprob));
   to.logprobs.push_back(std::move(made));
 }
@@ -86,9 +89,12 @@ std::string answer_stream::push(const choice_tokens& what) {
       if (ignore_eos_) ++usage_.completion_tokens;
       continue;
     }
-    if (!what.logprobs.empty()) remember(to, token, what.logprobs[i]);
-    take(to, token);
-    if (!what.logprobs.empty()) release(what.choice, out);
+    if (what.logprobs.empty()) {
+      take(to, token);
+    } else {
+      take_scored(to, token, what.logprobs[i]);
+      release(what.choice, out);
+    }
   }
   release(what.choice, out);
   return out;

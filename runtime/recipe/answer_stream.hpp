@@ -72,7 +72,7 @@ private:
   };
 
   void take(choice_state& to, int32_t token);
-  void remember(choice_state& to, int32_t token, const token_logprobs& scores);
+  void take_scored(choice_state& to, int32_t token, const token_logprobs& scores);
   void release(uint32_t choice, std::string& out);
   [[nodiscard]] finish_reason resolve(const choice_state& of, engine_finish reason) const;
   [[nodiscard]] bool is_silent(int32_t token) const;

@@ -64,9 +64,10 @@ output_section output_parser::section() const {
       return output_section::reasoning;
     case state::content_lead:
     case state::content:
+    case state::json_done:
+      return json_mode_ ? output_section::hidden : output_section::answer;
     case state::plain:
     case state::json:
-    case state::json_done:
       return output_section::answer;
     case state::finished:
       return output_section::finished;

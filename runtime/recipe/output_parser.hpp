@@ -53,6 +53,7 @@ struct parser_options {
 enum class output_section : uint8_t {
   reasoning,
   answer,
+  hidden,   ///< JSON mode: around the value; a space stands for all of it
   calls,    ///< anything in a call block
   finished  ///< behind a stop sequence or the call block: whatever comes is dropped
 };
@@ -87,8 +88,8 @@ public:
 
   [[nodiscard]] output_section section() const;
   [[nodiscard]] bool in_reasoning() const { return section() == output_section::reasoning; }
-  /// The next text is neither reasoning nor visible.
-  [[nodiscard]] bool in_markup() const { return section() >= output_section::calls; }
+  /// The next text is shown as it is, if it is no mark.
+  [[nodiscard]] bool is_shown() const { return section() <= output_section::answer; }
 
 private:
   struct progress {

@@ -166,6 +166,47 @@ TEST_SUITE("runtime/recipe") {
     CHECK(stream.usage().reasoning_tokens == 15u);
   }
 
+  TEST_CASE("probabilities are told for what clients see, reasoning apart from the answer") {
+    const auto told = [](std::string_view more, const std::string& said) {
+      const auto request =
+          prepare(test::user_body("json", std::string(more) + R"(,"logprobs":true)"));
+      REQUIRE_MESSAGE(request, request.error().message);
+      const auto& tokenizer = *test::tiny_tokenizer();
+      const auto ids = tokenizer.encode(said, tokenizer.find_specials(said));
+      REQUIRE(ids);
+      const std::vector<token_logprobs> rows(ids->size(), {-0.5F, {}});
+      answer_stream stream(test::tiny_tokenizer(), *request, identity());
+      CHECK(stream.start({1, 0}).empty());
+      CHECK(stream.push({0, *ids, rows}).empty());
+      const json_value body = test::read_json(stream.finish({0, engine_finish::stop, 0}));
+      return test::member(test::member(body, "choices").as<json_array>()->front(), "logprobs");
+    };
+    const auto joined = [](const json_value& logprobs, std::string_view key) {
+      std::string text;
+      for (const json_value& row : *test::member(logprobs, key).as<json_array>()) {
+        CHECK(test::spaced(test::member(row, "logprob")) == "-0.5");
+        CHECK(test::member(row, "top_logprobs").as<json_array>()->empty());
+        text += test::string_member(row, "token");
+      }
+      return text;
+    };
+    const json_value both = told("", "why so</think>because");
+    CHECK(joined(both, "reasoning_content") == "why so");
+    CHECK(joined(both, "content") == "because");
+    const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+    CHECK(joined(
+              told(off + tools, "ok<｜DSML｜ calls><｜DSML｜ invoke name=\"f\"></｜DSML｜ invoke>"),
+              "content") == "ok<");
+    const json_value json = told(std::string(off) + R"(,"response_format":{"type":"json_object"})",
+                                 "Here it is: {\"a\": 1}\n```\nDone, as you see.");
+    const std::string shown = joined(json, "content");
+    CHECK(shown.find("\"a") != std::string::npos);
+    CHECK(shown.find("Here") == std::string::npos);
+    CHECK(shown.find("Done") == std::string::npos);
+    // Nothing to tell: there is no object.
+    CHECK(told(off, "").is_null());
+  }
+
   TEST_CASE("the output limit defaults to what fits, and an explicit one must fit") {
     const auto limit = [](std::string_view more, uint32_t context) {
       const auto made = recipe::prepare(api_protocol::chat, test::user_body("Hello!", more),

@@ -284,6 +284,24 @@ TEST_SUITE("runtime/recipe") {
     CHECK(chunks.empty());
   }
 
+  TEST_CASE("the section tells what JSON mode hides") {
+    parser_options options = with_tools();
+    options.json_mode = true;
+    output_parser parser(options);
+    std::vector<output_chunk> chunks;
+    const auto behind = [&](std::string_view text) {
+      parser.push(text, chunks);
+      return parser.section();
+    };
+    CHECK(parser.section() == output_section::hidden);
+    CHECK(behind("Here: ") == output_section::hidden);
+    CHECK_FALSE(parser.is_shown());
+    CHECK(behind("```json\n") == output_section::answer);
+    CHECK(behind("{}") == output_section::answer);
+    CHECK(behind("\n```") == output_section::hidden);
+    CHECK(behind("<｜DSML｜") == output_section::calls);
+  }
+
   TEST_CASE("a name is kept up to its limit, and never half a character of it") {
     const size_t most = output_parser::max_name_bytes;
     const auto name_of = [](const std::string& name) {
