@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -86,7 +87,7 @@ bool is_number(const json_value& value) {
 bool is_count(const json_value& value) {
   if (const auto* integer = value.as<int64_t>()) return *integer >= 0;
   if (const auto* real = value.as<double>())
-    return *real >= 0 && *real == static_cast<int64_t>(*real);
+    return *real >= 0 && *real == std::floor(*real);  // of any size: 1e300 is one
   return value.as<uint64_t>() != nullptr;
 }
 

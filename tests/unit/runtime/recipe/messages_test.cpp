@@ -204,6 +204,8 @@ TEST_SUITE("runtime/recipe") {
           R"({"type":"object","properties":{"a":{"anyOf":[]}}})",
           R"({"type":"object","properties":{"a":{"enum":[]}}})",
           R"({"type":"object","properties":{"a":{"minLength":-1}}})",
+          R"({"type":"object","properties":{"a":{"minLength":1.5}}})",
+          R"({"type":"object","properties":{"a":{"minLength":-1e300}}})",
           R"({"type":"object","properties":{"a":{"maximum":"9"}}})",
           R"({"type":"object","properties":{"a":{"uniqueItems":1}}})",
           R"({"type":"object","additionalProperties":"no"})"}) {
@@ -211,7 +213,8 @@ TEST_SUITE("runtime/recipe") {
       CHECK(tools(schema(bad)) == "tools[0].function.parameters");
     }
     CHECK(tools(schema(R"({"type":"object","properties":{"a":{"type":["string","null"]},"b":true,)"
-                       R"("type":{"type":"integer","minimum":1.5}},"additionalProperties":false,)"
+                       R"("type":{"type":"integer","minimum":1.5,"maxLength":1e300,)"
+                       R"("minLength":2.0}},"additionalProperties":false,)"
                        R"("required":[],"x-unknown":5,"$defs":{"d":{"anyOf":[{"not":{}}]}}})")) ==
           "");
     CHECK(tools(schema("null")) == "");
