@@ -94,6 +94,23 @@ parser_options choose_parsing(const client_request& request, const recipe_option
   return parsing;
 }
 
+/// What a protocol calls the prompt, and the limit of the output.
+struct limit_fields {
+  std::string prompt, completion;
+};
+limit_fields limit_fields_of(api_protocol protocol) {
+  switch (protocol) {
+    case api_protocol::chat:
+    case api_protocol::messages:
+      break;
+    case api_protocol::completions:
+      return {"prompt", "max_tokens"};
+    case api_protocol::responses:
+      return {"input", "max_output_tokens"};
+  }
+  return {"messages", "max_tokens"};
+}
+
 /// Room for the output, or the error that says why there is none.
 api_result<uint32_t> choose_max_tokens(const prepared_request& prompt,
                                        std::optional<uint32_t> explicit_tokens,
@@ -104,14 +121,15 @@ api_result<uint32_t> choose_max_tokens(const prepared_request& prompt,
   const uint64_t completion = explicit_tokens.value_or(1);
   const uint64_t wanted = prompt_tokens + completion;
   if (wanted > model.context_tokens || prompt_tokens > limit) {
-    const std::string number = std::to_string(std::min<uint64_t>(model.context_tokens, limit));
+    const limit_fields fields = limit_fields_of(prompt.protocol);
     return bad_request(
-        explicit_tokens ? "max_tokens" : "messages",
+        explicit_tokens ? fields.completion : fields.prompt,
         "This model's maximum context length is " + std::to_string(model.context_tokens) +
-            " tokens (at most " + number + " of them in `messages`), but " +
-            std::to_string(wanted) + " were requested: " + std::to_string(prompt_tokens) +
-            " in the messages, " + std::to_string(completion) +
-            " in the completion (`max_tokens`). Shorten the messages or the completion.");
+            " tokens (at most " + std::to_string(limit) + " of them in `" + fields.prompt +
+            "`), but " + std::to_string(wanted) +
+            " were requested: " + std::to_string(prompt_tokens) + " in the messages, " +
+            std::to_string(completion) + " in the completion (`" + fields.completion +
+            "`). Shorten the prompt or the completion.");
   }
   if (explicit_tokens) return *explicit_tokens;
   const uint32_t usual =

@@ -228,6 +228,22 @@ TEST_SUITE("runtime/recipe") {
     CHECK(over.error().status == 400);
     for (const char* number : {"99", "100", "6 in the messages", "94 in the completion"})
       CHECK(over.error().message.find(number) != std::string::npos);
+    // The fields are those of the protocol.
+    const auto said = [](api_protocol protocol, std::string_view body) {
+      const auto made = recipe::prepare(protocol, body, *test::tiny_tokenizer(), {"m", {}, 5});
+      REQUIRE_FALSE(made);
+      return made.error().param + ": " + made.error().message;
+    };
+    std::string message =
+        said(api_protocol::responses, R"({"model":"m","input":"Hello!","max_output_tokens":9})");
+    CHECK(message.starts_with("max_output_tokens: "));
+    CHECK(message.find("`input`") != std::string::npos);
+    CHECK(message.find("`max_output_tokens`") != std::string::npos);
+    CHECK(
+        said(api_protocol::responses, R"({"model":"m","input":"Hello!"})").starts_with("input: "));
+    message = said(api_protocol::completions, R"({"model":"m","prompt":"a b c d e f g h"})");
+    CHECK(message.starts_with("prompt: "));
+    CHECK(message.find("`max_tokens`") != std::string::npos);
     recipe_options options;
     options.max_prompt_tokens = 5;
     CHECK_FALSE(prepare(test::user_body("Hello!", off), options));

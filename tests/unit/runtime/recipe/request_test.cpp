@@ -1,3 +1,4 @@
+#include "proto/types/limits.hpp"
 #include "runtime/recipe/client_request.hpp"
 #include "tests/unit/runtime/recipe/bodies.hpp"
 
@@ -138,6 +139,11 @@ TEST_SUITE("runtime/recipe") {
     CHECK(accepted_with(stops(16)).generation.stop.size() == 16);
     CHECK(refused_with(stops(17)) == "stop");
     CHECK(accepted_with(R"("stop":"")").generation.stop.empty());
+    const auto of_size = [](size_t bytes) {
+      return "\"stop\":\"" + std::string(bytes, 'x') + "\"";
+    };
+    CHECK(accepted_with(of_size(limits::max_stop_bytes)).generation.stop.size() == 1);
+    CHECK(refused_with(of_size(limits::max_stop_bytes + 1)) == "stop");
     CHECK(accepted_with(R"("stop":"x")").generation.stop == std::vector<std::string>{"x"});
   }
 
