@@ -34,8 +34,10 @@ struct recipe_config {
             "A thinking request is sampled with temperature 1, whatever it says, as the published "
             "service does.");
     v.field("report_reasoning_tokens", report_reasoning_tokens, "Count reasoning tokens in usage.");
-    v.field("repair_arguments", repair_arguments,
-            "A tool argument whose type the model left out is taken for a string.");
+    v.field(
+        "repair_arguments", repair_arguments,
+        "Tool arguments that the model marked up badly are mended to valid JSON: without a type "
+        "they are strings, without a value null.");
     v.field("history_reasoning", history_reasoning, one_of({"keep", "drop_before_last_user"}),
             "Earlier turns' reasoning: as sent, or without that of turns before the last question "
             "when no tools are declared.");

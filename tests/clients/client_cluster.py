@@ -5,7 +5,6 @@ Import this before a library: `require` starts the test again with the interpret
 """
 
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -48,7 +47,7 @@ STORY = 'Tell me a story about a cat.'
 def left_over(node):
     """Sequences and requests that some actor still holds."""
     return {(actor['kind'], name): actor['counters'][name]
-            for actor in json.loads(json.dumps(node.topology()['actors']))
+            for actor in node.topology()['actors']
             if actor['kind'] in ('prefill', 'decode', 'gateway')
             for name in ('sequences', 'requests_known', 'staged', 'transfers', 'open')
             if actor['counters'].get(name, 0)}
