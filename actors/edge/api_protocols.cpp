@@ -54,13 +54,15 @@ private:
   recipe::answer_stream stream_;
 };
 
-/// Clients of one credential share what the encoder remembers, others learn nothing of it, also by
-/// time. Whoever wants a collision would have to know the other's credential.
+/// Clients of the same credentials share what the encoder remembers, others learn nothing of it,
+/// also by time. Every line counts: a proxy may add an `authorization` that is the same for all.
+/// Whoever wants a collision would have to know the other's credentials.
 std::string scope_of(const http_request& request) {
-  const std::string_view authorization = request.header("authorization");
-  const std::string_view credential =
-      authorization.empty() ? request.header("x-api-key") : authorization;
-  return credential.empty() ? std::string{} : to_hex(digest_of(credential));
+  std::string credentials;
+  for (const http_header& h : request.headers)
+    if (!h.value.empty() && (h.name == "authorization" || h.name == "x-api-key"))
+      credentials.append(h.name).append(":").append(h.value).append("\n");
+  return credentials.empty() ? std::string{} : to_hex(digest_of(credentials));
 }
 
 class api_protocols final : public protocol_codec {

@@ -25,7 +25,7 @@ struct api_setup {
 };
 
 /// The public interfaces over `runtime/recipe`. Prompts are remembered by client: those that bring
-/// the same credential (`authorization` or `x-api-key`) may profit from each other, and so may all
+/// the same credentials (`authorization`, `x-api-key`) may profit from each other, and so may all
 /// that bring none.
 [[nodiscard]] std::shared_ptr<const protocol_codec> make_api_protocols(api_setup setup);
 

@@ -211,7 +211,12 @@ class Routes(cluster.ClusterTest):
             return self.node.counter('codec', 'shared_reused_tokens') - before
         # Equal parts within one prompt are known already: each client's first time is alike.
         first = reused('authorization: Bearer a')
-        for headers in (('authorization: Bearer b',), ('x-api-key: a',), ()):
+        # A proxy may add its own `authorization` to everybody's requests.
+        for headers in (('authorization: Bearer b',), ('x-api-key: a',), (),
+                        ('authorization: Bearer a', 'x-api-key: a'),
+                        ('authorization: Bearer a', 'x-api-key: b'),
+                        ('authorization: Bearer b', 'authorization: Bearer a'),
+                        ('x-api-key: Bearer a',)):
             self.assertEqual(reused(*headers), first)
         self.assertGreater(reused('authorization: Bearer a'), first + 500)
 
