@@ -139,6 +139,18 @@ TEST_SUITE("runtime/recipe") {
           "length");
   }
 
+  TEST_CASE("reasoning that the limit cuts off is all there is, and ends with length") {
+    const auto request = prepare(test::user_body("q"));
+    REQUIRE(request);
+    const auto ids = test::tiny_tokenizer()->encode("why so\n", {});
+    REQUIRE(ids);
+    answer_stream stream(test::tiny_tokenizer(), *request, identity());
+    CHECK(stream.push({0, *ids, {}}).empty());
+    CHECK(stream.finish({0, engine_finish::length, 0})
+              .find(R"({"role":"assistant","content":"","reasoning_content":"why so\n"},)"
+                    R"("logprobs":null,"finish_reason":"length"})") != std::string::npos);
+  }
+
   TEST_CASE("turn tokens are never shown, and counted only by a run that ignores the end") {
     const std::vector<int32_t> output = {43, 1, 0,
                                          *test::tiny_tokenizer()->special_id("<｜User｜>"), 43};
