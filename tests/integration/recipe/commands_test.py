@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 BINARY, MODEL = sys.argv[1:3]
@@ -174,20 +175,22 @@ class RecipeCommands(unittest.TestCase):
         os.mkfifo(path)
         plain = json.loads(self.run_recipe('parse', '--request', self.write(HELLO), stdin='x'))
         for data, code in ((json.dumps(HELLO).encode(), 0), (b' ' * ((32 << 20) + 1), 2)):
-            # Both ends, so that opening waits for nobody; the writer ends with the reader.
-            keep = os.open(path, os.O_RDWR)
             with subprocess.Popen([BINARY, 'recipe', 'parse', '--request', path],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE) as parse:
-                with contextlib.suppress(BrokenPipeError), open(path, 'wb') as writer:
-                    os.close(keep)
-                    writer.write(data)
+                # Opening waits for the reader: what is written before one is there would be lost.
+                threading.Thread(target=self.fill, args=(path, data), daemon=True).start()
                 out, error = parse.communicate(b'x', timeout=60)
                 self.assertEqual(parse.returncode, code, error)
             if code == 0:
                 self.assertEqual(json.loads(out), plain)
             else:
                 self.assertIn(b'32 MiB', error)
+
+    @staticmethod
+    def fill(path, data):
+        with contextlib.suppress(BrokenPipeError), open(path, 'wb') as writer:
+            writer.write(data)
 
     def test_why_a_file_cannot_be_read_is_told(self):
         request = self.write(HELLO)
