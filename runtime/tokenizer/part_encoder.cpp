@@ -50,9 +50,9 @@ private:
         if (found_[i] == nullptr) encode(i);
       return;
     }
-    // Four jobs a thread even out their speeds; the largest first, so that one that could not be
+    // Sixteen jobs a thread even out their speeds; the largest first, so that one that could not be
     // cut is not begun last.
-    const size_t share = std::max(options_.least_job_bytes, missing / (4 * width));
+    const size_t share = std::max(options_.least_job_bytes, missing / (16 * width));
     std::vector<encode_job> jobs = plan_jobs(share);
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const encode_job& a, const encode_job& b) { return a.bytes > b.bytes; });
