@@ -5,22 +5,44 @@
 #include "runtime/recipe/messages/request.hpp"
 #include "runtime/recipe/responses/request.hpp"
 
+#include <utility>
+
 namespace deepinfer::recipe {
+namespace {
+
+void read_fields(field_reader& body,
+                 client_request& request,
+                 const conversion_options& options,
+                 first_error& error) {
+  switch (request.protocol) {
+    case api_protocol::chat:
+      return chat::read(body, request, options, error);
+    case api_protocol::completions:
+      return completions::read(body, request, options, error);
+    case api_protocol::responses:
+      return responses::read(body, request, options, error);
+    case api_protocol::messages:
+      return messages::read(body, request, options, error);
+  }
+}
+
+}  // namespace
 
 api_result<client_request> parse_request(api_protocol protocol,
-                                         std::string_view body,
+                                         std::string_view body_text,
                                          const conversion_options& options) {
-  switch (protocol) {
-    case api_protocol::chat:
-      break;
-    case api_protocol::completions:
-      return completions::parse(body, options);
-    case api_protocol::responses:
-      return responses::parse(body, options);
-    case api_protocol::messages:
-      return messages::parse(body, options);
-  }
-  return chat::parse(body, options);
+  const auto root = parse_json(body_text, options.json);
+  if (!root) return bad_request({}, "The request body is " + root.error().detail);
+  first_error error;
+  field_reader body(*root, {}, error);
+  client_request request;
+  request.protocol = protocol;
+  request.model = options.model_if_absent.empty()
+                      ? body.required_string("model")
+                      : body.string("model").value_or(options.model_if_absent);
+  read_fields(body, request, options, error);
+  if (error) return *std::move(error);
+  return request;
 }
 
 }  // namespace deepinfer::recipe

@@ -184,6 +184,16 @@ void choose_tool(conversation& talk,
   talk.choice = tool_choice::required;
 }
 
+void choose_by_word(conversation& talk, std::string_view word, field_reader& body) {
+  if (word == "none") {
+    talk.choice = tool_choice::none;
+  } else if (word == "required") {
+    talk.choice = tool_choice::required;
+  } else if (word != "auto") {
+    body.fail("tool_choice", "must be none, auto, required or a named tool");
+  }
+}
+
 void check_forced_call(conversation& talk, field_reader& body, std::string_view without) {
   if (talk.choice != tool_choice::required) return;
   if (talk.tools.empty()) {

@@ -62,6 +62,9 @@ void check_image_url(field_reader& fields, std::string_view key, std::string_vie
 /// What declares a function: name, description, schema (`schema_key`), each checked.
 [[nodiscard]] tool_definition read_function(field_reader& function, std::string_view schema_key);
 
+/// `tool_choice` as one word: none, auto or required.
+void choose_by_word(conversation& talk, std::string_view word, field_reader& body);
+
 /// Keeps only the tool that `name` names and makes calling it required; complains in `field` when
 /// it is not declared.
 void choose_tool(conversation& talk,

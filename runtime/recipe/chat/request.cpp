@@ -44,16 +44,10 @@ generation_options read_generation(field_reader& body, const conversion_options&
 
 }  // namespace
 
-api_result<client_request> parse(std::string_view body_text, const conversion_options& options) {
-  const auto root = parse_json(body_text, options.json);
-  if (!root) return bad_request({}, "The request body is " + root.error().detail);
-  first_error error;
-  field_reader body(*root, {}, error);
-  client_request request;
-  request.protocol = api_protocol::chat;
-  request.model = options.model_if_absent.empty()
-                      ? body.required_string("model")
-                      : body.string("model").value_or(options.model_if_absent);
+void read(field_reader& body,
+          client_request& request,
+          const conversion_options& options,
+          first_error& error) {
   request.talk.thinking = options.thinking_by_default;
   const auto asked = read_effort(body, "reasoning_effort", chat_efforts);
   apply_thinking(request.talk, read_thinking_switch(body, error), asked);
@@ -67,8 +61,6 @@ api_result<client_request> parse(std::string_view body_text, const conversion_op
   }
   if (!error && request.talk.continues_last && request.talk.choice == tool_choice::required)
     body.fail("tool_choice", "cannot be required when the last message is a prefix");
-  if (error) return *std::move(error);
-  return request;
 }
 
 }  // namespace deepinfer::recipe::chat

@@ -34,13 +34,7 @@ void read_choice(field_reader& body, conversation& talk, first_error& error) {
   const json_value* found = body.find("tool_choice");
   if (found == nullptr) return;
   if (const auto* word = found->as<std::string>()) {
-    if (*word == "none") {
-      talk.choice = tool_choice::none;
-    } else if (*word == "required") {
-      talk.choice = tool_choice::required;
-    } else if (*word != "auto") {
-      body.fail("tool_choice", "must be none, auto, required or a named function");
-    }
+    choose_by_word(talk, *word, body);
   } else {
     choose_named(body, *found, talk, error);
   }

@@ -43,22 +43,16 @@ generation_options read_generation(field_reader& body, const conversion_options&
 
 }  // namespace
 
-api_result<client_request> parse(std::string_view body_text, const conversion_options& options) {
-  const auto root = parse_json(body_text, options.json);
-  if (!root) return bad_request({}, "The request body is " + root.error().detail);
-  first_error error;
-  field_reader body(*root, {}, error);
-  client_request request;
-  request.protocol = api_protocol::completions;
-  request.model = body.required_string("model");
+void read(field_reader& body,
+          client_request& request,
+          const conversion_options& options,
+          first_error& error) {
   request.talk.thinking = false;
   request.raw = read_prompt(body);
   request.generation = read_generation(body, options);
   if (request.raw->echo && request.generation.logprobs)
     body.fail("logprobs", "cannot be used with `echo`: prompts are not scored");
   read_stream(body, request, error);
-  if (error) return *std::move(error);
-  return request;
 }
 
 }  // namespace deepinfer::recipe::completions

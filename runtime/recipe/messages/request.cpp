@@ -60,14 +60,10 @@ void read_system(field_reader& body, conversation& talk, first_error& error) {
 
 }  // namespace
 
-api_result<client_request> parse(std::string_view body_text, const conversion_options& options) {
-  const auto root = parse_json(body_text, options.json);
-  if (!root) return bad_request({}, "The request body is " + root.error().detail);
-  first_error error;
-  field_reader body(*root, {}, error);
-  client_request request;
-  request.protocol = api_protocol::messages;
-  request.model = body.required_string("model");
+void read(field_reader& body,
+          client_request& request,
+          const conversion_options& options,
+          first_error& error) {
   request.generation = read_generation(body);
   request.stream = body.boolean("stream").value_or(false);
   request.talk.thinking = options.thinking_by_default;
@@ -76,8 +72,6 @@ api_result<client_request> parse(std::string_view body_text, const conversion_op
   read_tools(body, request, options, error);
   read_system(body, request.talk, error);
   read_messages(body, request.talk, options, error);
-  if (error) return *std::move(error);
-  return request;
 }
 
 }  // namespace deepinfer::recipe::messages

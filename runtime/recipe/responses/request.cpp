@@ -46,14 +46,10 @@ void read_text(field_reader& body, client_request& request, first_error& error) 
 
 }  // namespace
 
-api_result<client_request> parse(std::string_view body_text, const conversion_options& options) {
-  const auto root = parse_json(body_text, options.json);
-  if (!root) return bad_request({}, "The request body is " + root.error().detail);
-  first_error error;
-  field_reader body(*root, {}, error);
-  client_request request;
-  request.protocol = api_protocol::responses;
-  request.model = body.required_string("model");
+void read(field_reader& body,
+          client_request& request,
+          const conversion_options& options,
+          first_error& error) {
   request.talk.thinking = options.thinking_by_default;
   request.stream = body.boolean("stream").value_or(false);
   static_cast<void>(body.string("user"));
@@ -67,8 +63,6 @@ api_result<client_request> parse(std::string_view body_text, const conversion_op
   if (!error) read_input(body, request.talk, names, error);
   if (!error) read_tool_choice(body, request.talk, options, error);
   if (!error) read_text(body, request, error);
-  if (error) return *std::move(error);
-  return request;
 }
 
 }  // namespace deepinfer::recipe::responses

@@ -1,13 +1,14 @@
 #pragma once
 
 #include "runtime/recipe/client_request.hpp"
-
-#include <string_view>
+#include "runtime/recipe/field_reader.hpp"
 
 namespace deepinfer::recipe::responses {
 
-/// The body of `POST /v1/responses`.
-[[nodiscard]] api_result<client_request> parse(std::string_view body,
-                                               const conversion_options& options);
+/// The body of `POST /v1/responses`: fills `request`, or says in `error` what is wrong first.
+void read(field_reader& body,
+          client_request& request,
+          const conversion_options& options,
+          first_error& error);
 
 }  // namespace deepinfer::recipe::responses

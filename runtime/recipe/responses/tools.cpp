@@ -160,13 +160,7 @@ void read_tool_choice(field_reader& body,
   const json_value* found = body.find("tool_choice");
   if (found == nullptr) return;
   if (const auto* word = found->as<std::string>()) {
-    if (*word == "none") {
-      talk.choice = tool_choice::none;
-    } else if (*word == "required") {
-      talk.choice = tool_choice::required;
-    } else if (*word != "auto") {
-      body.fail("tool_choice", "must be none, auto, required or a named tool");
-    }
+    choose_by_word(talk, *word, body);
   } else {
     field_reader choice(*found, "tool_choice", error);
     const std::string type = choice.required_string("type");
