@@ -4,6 +4,7 @@
 #include "runtime/tokenizer/utf8.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,30 +28,44 @@ void say(std::string_view text) {
   std::fflush(stdout);
 }
 
+/// Waits for input. False when Ctrl-C came first: it is let in nowhere but here, so that one
+/// between a prompt and its reading is not lost.
+bool wait_for_input(const sigset_t& while_waiting) {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return ::ppoll(&input, 1, nullptr, &while_waiting) >= 0 || errno != EINTR;
+}
+
 /// A line of the terminal, which edits it; nothing at its end (Ctrl-D). Ctrl-C throws the line
 /// away.
 std::optional<std::string> read_line(const std::string& prompt) {
-  std::string line;
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &interrupt, &before);
+  std::optional<std::string> line{std::in_place};
   say(prompt);
-  while (line.size() < max_line_bytes) {
-    std::array<char, 4096> bytes;
-    const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) {
-      line.clear();
+  while (line->size() < max_line_bytes && !line->ends_with('\n')) {
+    if (!wait_for_input(before)) {
+      line->clear();
       say("\n" + prompt);
       continue;
     }
-    if (count <= 0) return std::nullopt;
-    line.append(bytes.data(), static_cast<size_t>(count));
-    if (line.ends_with('\n')) break;
+    std::array<char, 4096> bytes;
+    const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+    if (count <= 0) {
+      line.reset();
+      break;
+    }
+    line->append(bytes.data(), static_cast<size_t>(count));
   }
-  while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  while (line && (line->ends_with('\n') || line->ends_with('\r'))) line->pop_back();
   return line;
 }
 
 void handle_interrupt(void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = handler;  // without SA_RESTART: read() returns
+  action.sa_handler = handler;
   ::sigaction(SIGINT, &action, nullptr);
 }
 

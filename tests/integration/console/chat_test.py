@@ -231,6 +231,14 @@ class AtATerminal(WithServer):
         self.assertEqual(terminal.end(), 0)
         self.assertEqual(self.node.bodies[0]['messages'][0]['content'], 'whole')
 
+    def test_no_ctrl_c_at_the_prompt_is_lost(self):
+        terminal = self.start()
+        for prompts in range(1, 41):  # each comes while the program turns from writing to reading
+            self.assertTrue(terminal.until(lambda output: output.count(b'>\x1b[0m ') == prompts), prompts)
+            terminal.type('\x03')
+        terminal.type('\x04')
+        self.assertEqual(terminal.end(), 0)
+
     def test_a_failed_answer_is_forgotten_and_shows_in_the_exit_code(self):
         terminal = self.start(chat='cut')
         self.assertTrue(terminal.shows('>\x1b[0m '))
