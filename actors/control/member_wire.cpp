@@ -32,6 +32,7 @@ void write_record(wire::NodeRecord::Builder out, const policy::member_record& re
     const policy::service_record& s = record.services[i];
     services[i].setKind(s.kind);
     services[i].setModel(s.model);
+    services[i].setLayout(s.layout);
     auto ref = services[i].initActor();
     ref.initNode().setHi(s.node.hi);
     ref.getNode().setLo(s.node.lo);
@@ -61,7 +62,8 @@ policy::member_record read_record(wire::NodeRecord::Reader in) {
                           {ref.getNode().getHi(), ref.getNode().getLo()},
                           ref.getActor(),
                           ref.getInterface(),
-                          text(s.getModel())});
+                          text(s.getModel()),
+                          s.getLayout()});
   }
   return r;
 }

@@ -82,10 +82,10 @@ private:
     return {};
   }
 
-  void offer(const std::string& kind, const result<actor_ref>& ref) {
+  void offer(const std::string& kind, const result<actor_ref>& ref, uint64_t layout = 0) {
     if (!ref) return;
-    caf::anon_send(made_.membership,
-                   offer_service{{kind, ref->node, ref->actor, ref->interface, plan_.model_name}});
+    caf::anon_send(made_.membership, offer_service{{kind, ref->node, ref->actor, ref->interface,
+                                                    plan_.model_name, layout}});
   }
 
   result<void> spawn_engine(schedule::engine_role role) {
@@ -107,7 +107,7 @@ private:
     const engine_impl_actor made = system_.spawn(engine, setup);
     const std::string name{prefill ? "prefill" : "decode"};
     keep(name, made);
-    offer(name, plan_.hub->export_actor(engine_actor{made}));
+    offer(name, plan_.hub->export_actor(engine_actor{made}), setup.model->info().layout);
     made_.engines.push_back(made);
     return {};
   }

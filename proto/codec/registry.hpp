@@ -2,6 +2,7 @@
 
 #include "proto/codec/msg.hpp"
 #include "proto/wire/bench.capnp.h"
+#include "proto/wire/cache.capnp.h"
 #include "proto/wire/cluster.capnp.h"
 #include "proto/wire/common.capnp.h"
 #include "proto/wire/introspect.capnp.h"
@@ -41,6 +42,31 @@ using crossing_types = type_list<Ack,
                                  LocalTopology,
                                  TopologyQuery,
                                  Topology,
+                                 KvPut,
+                                 KvPutDone,
+                                 KvOpen,
+                                 KvOpened,
+                                 KvRead,
+                                 KvReadDone,
+                                 KvRenew,
+                                 KvClose,
+                                 KvReportBad,
+                                 KvInfoQuery,
+                                 KvInfo,
+                                 KvChangesQuery,
+                                 KvChanges,
+                                 KvSnapshotQuery,
+                                 KvSnapshotPage,
+                                 KvPurge,
+                                 KvPurged,
+                                 KvClockAcknowledge,
+                                 KvFetch,
+                                 KvFetched,
+                                 KvFetchRelease,
+                                 RingChanges,
+                                 RingSubscribe,
+                                 RingPull,
+                                 RingReady,
                                  Ping,
                                  Blob>;
 

@@ -9,6 +9,7 @@ struct Service {
   kind @0 :Text;  # "gateway", "prefill", "decode", "console", ...
   actor @1 :Common.ActorRef;
   model @2 :Text;  # served name, for engines
+  layout @3 :UInt64;  # of the state that an engine computes, 0 for others
 }
 
 enum NodeState {

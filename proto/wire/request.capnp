@@ -3,6 +3,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
+using Cache = import "cache.capnp";
 using Sequence = import "sequence.capnp";
 $Cxx.namespace("deepinfer::wire");
 
@@ -63,6 +64,7 @@ struct PrefillSubmit {
   tokens @4 :Data;           # prompt, then output tokens of earlier legs
   promptTokens @5 :UInt32;
   sampling @6 :Sequence.Sampling;
+  cache @7 :Cache.CacheHint;
 }
 
 struct DecodeSubmit {
@@ -85,6 +87,7 @@ struct SequenceReady {
   finish @3 :FinishReason;   # not none: the token ended it, and there is no sequence
   sequence @4 :Sequence.SequenceState;
   logprobs @5 :TokenLogprobs;
+  cachedTokens @6 :UInt32;   # of the prompt, whose entries came from the cache and were used
 }
 
 struct TokenLogprobs {

@@ -4,6 +4,7 @@
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
+using Cache = import "cache.capnp";
 using Kv = import "kv.capnp";
 $Cxx.namespace("deepinfer::wire");
 
@@ -26,4 +27,6 @@ struct SequenceState {
   sampling @5 :Sampling;
   parts @6 :List(Kv.BulkPart);
   lease @7 :Kv.Lease;
+  cache @8 :Cache.CacheLine;
+  storedBlocks @9 :UInt32;   # from the first on, that came from the cache: not to be written again
 }

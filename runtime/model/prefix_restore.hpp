@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/model/step_model.hpp"
 #include "runtime/model/v41_config.hpp"
 
 #include <cstdint>
@@ -7,13 +8,6 @@
 /// Where a sequence starts again after a prefix hit (serving-system KV-33..38): the entries of the
 /// first `hit` tokens are there, the window rings may not be.
 namespace deepinfer::model {
-
-enum class restore_mode : uint8_t {
-  ring,     ///< the rings were kept: nothing is computed again; bits of the cold run
-  bounded,  ///< one window of rows (or an open group, if longer) is computed again from empty
-            ///< rings: fixed cost, approximate
-  exact,    ///< deep enough that every ring is right: bits of the cold run
-};
 
 /// Decoder replay of a prompt: its last `rows` positions pass the decoder; 0: all do.
 struct replay_setting {

@@ -2,6 +2,7 @@
 
 #include "proto/types/result.hpp"
 #include "proto/types/token_logprobs.hpp"
+#include "runtime/model/swap_in.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,30 @@ struct step_item {
   /// Out, when `sampling.logprobs`: of each of `accepted`, then of `sampled`.
   std::vector<token_logprobs> logprobs;
   bool failed = false;  ///< out: the item could not be computed (context limit, numbers not finite)
+  /// Out, with `failed`: the blocks of its prefix did not arrive; a fresh sequence would work.
+  bool state_missing = false;
+};
+
+/// How the window rings behind a prefix hit come to be (KV-36).
+enum class restore_mode : uint8_t {
+  ring,     ///< the rings were kept: nothing is computed again; bits of the cold run
+  bounded,  ///< one window of rows (or an open group, if longer) is computed again from empty
+            ///< rings: fixed cost, approximate
+  exact,    ///< deep enough that every ring is right: bits of the cold run
+};
+
+/// Where a prompt's computing starts after a hit.
+struct restore_plan {
+  uint32_t hit = 0;    ///< tokens of the hit that can be used, whole blocks; 0: none
+  uint32_t start = 0;  ///< first position to compute, <= hit
+};
+
+/// What a prefix cache has of a prompt, without the blocks' bytes.
+struct restore_source {
+  std::span<const int32_t> prompt;
+  uint32_t hit = 0;  ///< as `plan_restore` gave it
+  restore_mode mode = restore_mode::exact;
+  std::span<const state_part> rings;  ///< for `ring`: `export_rings` of the first `hit` tokens
 };
 
 class step_model {
@@ -110,6 +135,36 @@ public:
   [[nodiscard]] virtual std::vector<state_part> export_state(const sequence& from) const = 0;
   [[nodiscard]] virtual result<std::unique_ptr<sequence>> import_state(
       std::span<const state_part> parts, std::span<const int32_t> tokens) const = 0;
+
+  // ---- prefix caching; a model that leaves these alone has no prefix to offer
+
+  /// Pure. `blocks` of a prompt of `prompt_tokens` are stored, each of `cache_block_tokens`.
+  [[nodiscard]] virtual restore_plan plan_restore(uint32_t /*prompt_tokens*/,
+                                                  uint32_t /*blocks*/,
+                                                  restore_mode /*mode*/) const {
+    return {};
+  }
+  /// A sequence at `plan.start`, into which the blocks come through `loading`, also while it is
+  /// being stepped. Fails as `import_state` does.
+  [[nodiscard]] virtual result<restored_sequence> begin_restore(
+      const restore_source& /*from*/) const {
+    return failure{error_code::unsupported, "this model restores no prefixes"};
+  }
+  /// Full blocks first .. first + count - 1 of what is computed, as `export_state` has them.
+  [[nodiscard]] virtual std::vector<state_part> export_blocks(const sequence& /*from*/,
+                                                              uint32_t /*first*/,
+                                                              uint32_t /*count*/) const {
+    return {};
+  }
+  /// Everything but blocks, of a sequence whose computed tokens are whole blocks.
+  [[nodiscard]] virtual std::vector<state_part> export_rings(const sequence& /*from*/) const {
+    return {};
+  }
+  /// Bytes of each full block; all have the same length. 0: nothing to store.
+  [[nodiscard]] virtual uint64_t block_bytes() const { return 0; }
 };
+
+/// Tokens of a block; part of every layout.
+inline constexpr uint32_t cache_block_tokens = 128;
 
 }  // namespace deepinfer::model

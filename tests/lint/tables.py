@@ -25,7 +25,7 @@ OURS = {
     'runtime/image/': ['proto/types/', 'kernels/api/', 'runtime/image/'],
     'runtime/net/': ['proto/types/', 'proto/codec/', 'runtime/net/', 'runtime/base/'],
     # plain structs of pure code travel between actors of one process
-    'actors/messages/': ['proto/', 'runtime/', 'actors/messages/'],
+    'actors/messages/': ['proto/', 'storage/', 'runtime/', 'actors/messages/'],
     'actors/': ['proto/', 'storage/', 'kernels/api/', 'runtime/', 'actors/'],
     'tests/': ['proto/', 'storage/', 'kernels/', 'runtime/', 'actors/', 'tests/'],
     'examples/': ['proto/', 'storage/', 'kernels/', 'runtime/', 'actors/', 'examples/'],

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "runtime/base/config.hpp"
+#include "runtime/model/step_model.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace deepinfer {
+
+/// Section `[kvcache]`: what gateways and engines do with the shared cache. Equal on all nodes.
+struct cache_config {
+  bool enabled = true;
+  std::string restore = "exact";
+  std::string persist_by = "decode";
+  uint32_t min_hit_blocks = 2;
+
+  template <class V>
+  void describe(V& v) {
+    v.field("enabled", enabled, "Look prompts up in the KV stores of the cluster, and fill them.");
+    v.field("restore", restore, one_of({"exact", "bounded"}),
+            "Window rings that no machine has any more: exact gives the bits of a run without "
+            "cache, bounded a fixed cost. Blocks of one are never read by the other.");
+    v.field("persist_by", persist_by, one_of({"decode", "prefill", "both", "nobody"}),
+            "Which engines write blocks to the stores.");
+    v.field("min_hit_blocks", min_hit_blocks, between(1, 65536),
+            "Shorter hits are computed instead (KV-35).");
+  }
+};
+
+/// The mode for hits whose rings are nowhere.
+[[nodiscard]] inline model::restore_mode replay_mode(const cache_config& config) {
+  return config.restore == "bounded" ? model::restore_mode::bounded : model::restore_mode::exact;
+}
+
+/// What chains of this setting are made for: blocks computed behind an approximate restore are
+/// approximate themselves, and must not meet a setting that promises the bits of a cold run.
+[[nodiscard]] inline uint64_t chain_layout(const cache_config& config, uint64_t layout) {
+  return config.restore == "bounded" ? layout ^ 0x626f756e64656421u : layout;
+}
+
+}  // namespace deepinfer
