@@ -3,6 +3,7 @@
 #include "runtime/base/config.hpp"
 #include "runtime/model/step_model.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -14,6 +15,8 @@ struct cache_config {
   std::string restore = "exact";
   std::string persist_by = "decode";
   uint32_t min_hit_blocks = 2;
+  std::string share = "tenant";
+  std::chrono::milliseconds match_within{20};
 
   template <class V>
   void describe(V& v) {
@@ -25,6 +28,12 @@ struct cache_config {
             "Which engines write blocks to the stores.");
     v.field("min_hit_blocks", min_hit_blocks, between(1, 65536),
             "Shorter hits are computed instead (KV-35).");
+    v.field("share", share, one_of({"tenant", "organization"}),
+            "Who may use the same blocks: a tenant alone, or all tenants of an organization whose "
+            "requests name one (gateway.trust_tenant_header).");
+    v.field("match_within", match_within, between(1, 10000),
+            "How long a request waits to hear what is stored of its prompt; then it goes on "
+            "without.");
   }
 };
 

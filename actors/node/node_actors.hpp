@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cache/cache_config.hpp"
 #include "actors/console/console.hpp"
 #include "actors/control/balancer.hpp"
 #include "actors/control/membership.hpp"
@@ -30,6 +31,7 @@ struct node_settings {
   balancer_config balancer;
   engine_config prefill;
   engine_config decode;
+  cache_config cache;
   gateway_config gateway;
   request_config request;
   console_config console;
