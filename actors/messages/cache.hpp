@@ -6,6 +6,7 @@
 #include "runtime/model/step_model.hpp"
 #include "storage/block_store.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -81,20 +82,61 @@ struct cache_line {
   uint32_t group_blocks = 64;
 };
 
-/// Blocks of one sequence that are final (KV-18), parents first, without gaps.
+/// Bytes of blocks on their way from a node's engines to its kv_writer and through it (KV-21): an
+/// engine takes them before it reads a block out, the writer gives them back when the block is
+/// stored or dropped. So the writer's mailbox is bounded too. Any thread.
+class persist_budget {
+public:
+  explicit persist_budget(uint64_t limit_bytes) : limit_(limit_bytes) {}
+
+  /// False: full, or no store is known; what was asked for, and all behind it, is not persisted.
+  [[nodiscard]] bool take(uint64_t bytes) {
+    if (!open_.load(std::memory_order_relaxed)) return false;
+    uint64_t used = used_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit_ - used) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+    return true;
+  }
+  void give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void open(size_t stores) { open_.store(stores != 0, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_open() const { return open_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+
+private:
+  uint64_t limit_;
+  std::atomic<uint64_t> used_{0};
+  std::atomic<bool> open_{false};
+};
+
+/// Blocks of one sequence and one group that are final (KV-18), parents first, without gaps. Their
+/// bytes were taken from the budget.
 struct persist_blocks {
   cache_line line;
   uint32_t first_block = 0;
-  /// Of the whole sequence up to the last block's end: keys are made of all of them.
-  std::shared_ptr<const std::vector<int32_t>> tokens;
-  std::vector<model::state_part> blocks;  ///< kind block, index first_block, first_block + 1, ...
+  storage::block_key parent;  ///< of the first of them; the root in front of block 0
+  storage::block_key head;    ///< of the group's first block, which may be an earlier one
+  std::vector<storage::block_key> keys;
+  std::vector<int32_t> tokens;  ///< of these blocks
+  /// Kind block, index first_block, first_block + 1, ...
+  std::shared_ptr<const std::vector<model::state_part>> blocks;
 };
+
+/// What was taken when this comes is stored or dropped; then answered.
+struct drain_writer {};
+
+struct cache_tick {};
+
+/// What the owner of leased memory is told.
+using lease_owner_actor = caf::typed_actor<caf::reacts_to<wire::msg<wire::LeaseRelease>>>;
 
 /// Sends blocks to the stores that own their groups; bounded, drops the newest when full (KV-21).
 using kv_writer_actor =
     caf::typed_actor<caf::reacts_to<persist_blocks>,
+                     caf::replies_to<drain_writer>::with<wire::msg<wire::Ack>>,
                      caf::reacts_to<wire::msg<wire::Members>>,
                      caf::reacts_to<wire::msg<wire::LeaseRelease>>,
+                     caf::reacts_to<cache_tick>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 
 /// Rings right behind a block, as `step_model::export_rings` gave them.
@@ -105,10 +147,13 @@ struct keep_rings {
   std::vector<model::state_part> parts;
 };
 
-using ring_host_impl_actor = ring_host_actor::extend<caf::reacts_to<keep_rings>>;
+using ring_host_impl_actor =
+    ring_host_actor::extend<caf::reacts_to<keep_rings>, caf::reacts_to<cache_tick>>;
 
 }  // namespace deepinfer
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::match_prompt)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::persist_blocks)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_writer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::cache_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::keep_rings)

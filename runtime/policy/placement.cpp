@@ -4,7 +4,7 @@
 #include <bit>
 #include <tuple>
 
-namespace deepinfer {
+namespace deepinfer::policy {
 namespace {
 
 __extension__ using wide = unsigned __int128;
@@ -74,4 +74,4 @@ std::vector<uint32_t> owners(const storage::block_key& group,
   return best;
 }
 
-}  // namespace deepinfer
+}  // namespace deepinfer::policy

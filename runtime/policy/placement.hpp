@@ -9,7 +9,7 @@
 /// Which stores own a group of blocks: weighted rendezvous hashing. Writers and readers compute it
 /// each for themselves, so it is integer arithmetic alone: two machines never disagree because
 /// their mathematical libraries do.
-namespace deepinfer {
+namespace deepinfer::policy {
 
 /// A store as placement sees it.
 struct store_site {
@@ -25,4 +25,4 @@ struct store_site {
                                            std::span<const store_site> sites,
                                            uint32_t replicas);
 
-}  // namespace deepinfer
+}  // namespace deepinfer::policy

@@ -10,8 +10,8 @@
 
 namespace {
 
-using deepinfer::owners;
-using deepinfer::store_site;
+using deepinfer::policy::owners;
+using deepinfer::policy::store_site;
 using deepinfer::storage::block_key;
 using deepinfer::test::rng;
 
