@@ -7,6 +7,7 @@
 #include "runtime/model/v41_sequence.hpp"
 #include "runtime/model/v41_weights.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -45,6 +46,9 @@ struct linear_work {
   uint64_t weight_bytes = 0;  ///< stored bytes of every matrix, once for each product with it
 };
 
+/// How long a step waits in front of a layer for the entries of a prefix hit.
+inline constexpr std::chrono::milliseconds default_swap_wait{10'000};
+
 /// Everything constant; outlives the graph.
 struct graph_context {
   const v41_config& config;
@@ -54,6 +58,7 @@ struct graph_context {
   numeric_level level;
   replay_variant replay = replay_variant::late;
   linear_work* work = nullptr;  ///< counted when not null
+  std::chrono::milliseconds swap_wait = default_swap_wait;
 };
 
 /// cos and sin of a list of positions, [positions][rope_width / 2].

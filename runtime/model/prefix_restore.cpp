@@ -51,4 +51,16 @@ uint32_t usable_hit(replay_setting replay, const prefix_hit& at, restore_mode mo
   return kept / block_tokens * block_tokens;
 }
 
+restore_plan plan_prefix(const v41_config& config,
+                         replay_setting replay,
+                         const stored_prefix& at,
+                         restore_mode mode) {
+  if (at.prompt == 0 || config.kv_sources.empty()) return {};
+  const uint32_t blocks = std::min(at.blocks, (at.prompt - 1) / block_tokens);
+  const uint32_t hit = usable_hit(replay, {blocks * block_tokens, at.prompt}, mode);
+  const uint32_t start = restore_start(config, replay, {hit, at.prompt}, mode);
+  if (start == 0) return {};
+  return {hit, start};
+}
+
 }  // namespace deepinfer::model

@@ -24,6 +24,11 @@ struct prefix_hit {
   uint32_t prompt = 0;  ///< all tokens of the prompt, > hit
 };
 
+struct stored_prefix {
+  uint32_t blocks = 0;  ///< from the first on
+  uint32_t prompt = 0;  ///< all tokens of the prompt
+};
+
 /// The first position to compute again, <= hit. Exact: window rows of layer i need those of layer
 /// i - 1 one window earlier, so the depth is a window for every layer with rings that must be
 /// right: the encoder's and the decoder's first, or all when no replay trims the prompt. That
@@ -36,5 +41,12 @@ struct prefix_hit {
 /// The longest usable part of a hit: with kept rings, tokens that the cold run would send through
 /// the decoder must be computed, so the hit ends before them.
 [[nodiscard]] uint32_t usable_hit(replay_setting replay, const prefix_hit& at, restore_mode mode);
+
+/// What to do with `blocks` stored blocks of a prompt: as much of them as leaves a token to compute
+/// and can be used. No hit when everything would be computed again.
+[[nodiscard]] restore_plan plan_prefix(const v41_config& config,
+                                       replay_setting replay,
+                                       const stored_prefix& at,
+                                       restore_mode mode);
 
 }  // namespace deepinfer::model

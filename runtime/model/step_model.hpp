@@ -115,6 +115,8 @@ struct restore_source {
   uint32_t hit = 0;  ///< as `plan_restore` gave it
   restore_mode mode = restore_mode::exact;
   std::span<const state_part> rings;  ///< for `ring`: `export_rings` of the first `hit` tokens
+  /// The prompt's images, ascending; their places alone count. An image token elsewhere is text.
+  std::span<const image_rows> images;
 };
 
 class step_model {
@@ -138,7 +140,8 @@ public:
 
   // ---- prefix caching; a model that leaves these alone has no prefix to offer
 
-  /// Pure. `blocks` of a prompt of `prompt_tokens` are stored, each of `cache_block_tokens`.
+  /// Pure. `blocks` of a prompt of `prompt_tokens` are stored, each of `cache_block_tokens`. No hit
+  /// when nothing would be saved.
   [[nodiscard]] virtual restore_plan plan_restore(uint32_t /*prompt_tokens*/,
                                                   uint32_t /*blocks*/,
                                                   restore_mode /*mode*/) const {
@@ -150,13 +153,15 @@ public:
       const restore_source& /*from*/) const {
     return failure{error_code::unsupported, "this model restores no prefixes"};
   }
-  /// Full blocks first .. first + count - 1 of what is computed, as `export_state` has them.
+  /// Full blocks first .. first + count - 1, as `export_state` has them. None when not all of them
+  /// are computed, or blocks of a restore are still on their way (`export_state` and `export_rings`
+  /// have no parts then, either).
   [[nodiscard]] virtual std::vector<state_part> export_blocks(const sequence& /*from*/,
                                                               uint32_t /*first*/,
                                                               uint32_t /*count*/) const {
     return {};
   }
-  /// Everything but blocks, of a sequence whose computed tokens are whole blocks.
+  /// Everything but blocks, of a sequence whose computed tokens are whole blocks; otherwise none.
   [[nodiscard]] virtual std::vector<state_part> export_rings(const sequence& /*from*/) const {
     return {};
   }

@@ -25,10 +25,12 @@ public:
   /// Copies one stage's share out of the whole bytes of block `block`. `invalid_argument` for bytes
   /// of another length.
   virtual result<void> load(uint32_t stage, uint32_t block, std::span<const std::byte> whole) = 0;
-  /// The event of a stage: all its blocks are in. In any order, once each.
+  /// The event of a stage: all its blocks are in; if they are not, it gives up. In any order, once
+  /// each; nothing can be loaded behind it.
   virtual void ready(uint32_t stage) = 0;
   /// The rest will not come: steps that wait, and all later ones of the sequence, fail with
-  /// `step_item::state_missing`. Nothing that was computed may be used.
+  /// `step_item::state_missing`. Nothing that was computed may be used. Behind the last `ready` it
+  /// does nothing.
   virtual void give_up() = 0;
 };
 

@@ -1,38 +1,17 @@
 #include "runtime/model/toy_model.hpp"
 
-#include "proto/types/check.hpp"
+#include "runtime/model/toy_sequence.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <deque>
 #include <utility>
 
 namespace deepinfer::model {
 namespace {
 
-struct chain_hash {
-  uint64_t hi = 0;
-  uint64_t lo = 0;
-  friend bool operator==(const chain_hash&, const chain_hash&) = default;
-};
-
-// Finaliser of splitmix64: every input bit reaches every output bit.
-constexpr uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-chain_hash start_hash(const toy_options& options) {
-  return {mix(options.weights + 0x9E3779B97F4A7C15u), mix(options.weights ^ 0x2545F4914F6CDD1Du)};
-}
-
-chain_hash extended(const chain_hash& h, uint64_t word) {
-  const uint64_t lo = mix(h.lo ^ (word + 0x9E3779B97F4A7C15u));
-  const uint64_t hi = mix(h.hi + std::rotl(lo, 17) + word);
-  return {hi, lo ^ std::rotl(hi, 41)};
-}
+using toy::chain_hash;
+using toy::mix;
+using toy::toy_sequence;
 
 int32_t token_after(const toy_options& options,
                     const chain_hash& h,
@@ -62,87 +41,10 @@ token_logprobs logprobs_after(const toy_options& options,
 }
 
 chain_hash hash_of(const toy_options& options, std::span<const int32_t> prefix) {
-  chain_hash h = start_hash(options);
-  for (const int32_t token : prefix) h = extended(h, static_cast<uint32_t>(token));
+  chain_hash h = toy::start_hash(options);
+  for (const int32_t token : prefix) h = toy::extended(h, static_cast<uint32_t>(token));
   return h;
 }
-
-template <class T>
-void append(std::vector<std::byte>& out, const T& value) {
-  const auto* raw = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), raw, raw + sizeof(T));
-}
-
-// Bytes that only the right tokens before and in the block can explain.
-std::vector<std::byte> bytes_of(const chain_hash& h, size_t count) {
-  std::vector<std::byte> out;
-  out.reserve(count + sizeof(uint64_t));
-  chain_hash stream = h;
-  while (out.size() < count) {
-    append(out, stream.lo);
-    stream = extended(stream, out.size());
-  }
-  out.resize(count);
-  return out;
-}
-
-class toy_sequence final : public sequence {
-public:
-  explicit toy_sequence(const toy_options& options)
-      : hash_(start_hash(options)), block_bytes_(options.block_bytes) {}
-
-  [[nodiscard]] uint32_t computed_tokens() const override { return computed_; }
-  [[nodiscard]] uint64_t state_bytes() const override {
-    return uint64_t{block_bytes_} * block_ends_.size() + sizeof(uint64_t) * tail_.size() +
-           sizeof(int32_t) * ring_.size() + sizeof(hash_);
-  }
-
-  void push(int32_t token) {
-    hash_ = extended(hash_, static_cast<uint32_t>(token));
-    ++computed_;
-    tail_.push_back(hash_.lo);
-    ring_.push_back(token);
-    if (ring_.size() > toy_ring_tokens) ring_.pop_front();
-    if (computed_ % toy_block_tokens == 0) {
-      block_ends_.push_back(hash_);
-      tail_.clear();
-    }
-  }
-  // A wrong byte in an imported part: from here on every token is another.
-  void taint(uint64_t by) { hash_ = extended(hash_, by); }
-
-  [[nodiscard]] const chain_hash& hash() const { return hash_; }
-
-  [[nodiscard]] std::vector<state_part> parts() const {
-    std::vector<state_part> out;
-    for (const chain_hash& end : block_ends_)
-      out.push_back(
-          {part_kind::block, static_cast<uint32_t>(out.size()), bytes_of(end, block_bytes_)});
-    if (!tail_.empty()) {
-      state_part part{part_kind::block_tail, 0, {}};
-      for (const uint64_t word : tail_) append(part.bytes, word);
-      out.push_back(std::move(part));
-    }
-    if (!ring_.empty()) {
-      state_part part{part_kind::ring, 0, {}};
-      for (const int32_t token : ring_) append(part.bytes, token);
-      out.push_back(std::move(part));
-    }
-    state_part state{part_kind::state, 0, {}};
-    append(state.bytes, hash_);
-    append(state.bytes, computed_);
-    out.push_back(std::move(state));
-    return out;
-  }
-
-private:
-  chain_hash hash_;
-  uint32_t block_bytes_;
-  uint32_t computed_ = 0;
-  std::vector<chain_hash> block_ends_;  ///< hash behind each full block
-  std::vector<uint64_t> tail_;          ///< one word per token behind the last full block
-  std::deque<int32_t> ring_;            ///< the last `toy_ring_tokens` tokens
-};
 
 class toy_model final : public step_model {
 public:
@@ -166,16 +68,37 @@ public:
     for (step_item& item : items) {
       item.sampled = -1;
       item.logprobs.clear();
+      item.state_missing = false;
       item.failed = !compute(item);
     }
   }
 
   [[nodiscard]] std::vector<state_part> export_state(const sequence& from) const override {
-    return static_cast<const toy_sequence&>(from).parts();
+    const auto& state = static_cast<const toy_sequence&>(from);
+    return state.arrived() ? state.parts() : std::vector<state_part>{};
   }
 
   [[nodiscard]] result<std::unique_ptr<sequence>> import_state(
       std::span<const state_part> parts, std::span<const int32_t> tokens) const override;
+
+  [[nodiscard]] restore_plan plan_restore(uint32_t prompt_tokens,
+                                          uint32_t blocks,
+                                          restore_mode mode) const override;
+  [[nodiscard]] result<restored_sequence> begin_restore(const restore_source& from) const override;
+  [[nodiscard]] std::vector<state_part> export_blocks(const sequence& from,
+                                                      uint32_t first,
+                                                      uint32_t count) const override {
+    const auto& state = static_cast<const toy_sequence&>(from);
+    const uint32_t full = state.computed_tokens() / toy_block_tokens;
+    if (!state.arrived() || first > full || count > full - first) return {};
+    return state.blocks(first, first + count);
+  }
+  [[nodiscard]] std::vector<state_part> export_rings(const sequence& from) const override {
+    const auto& state = static_cast<const toy_sequence&>(from);
+    if (!state.arrived() || state.computed_tokens() % toy_block_tokens != 0) return {};
+    return state.rest();
+  }
+  [[nodiscard]] uint64_t block_bytes() const override { return options_.block_bytes; }
 
 private:
   bool compute(step_item& item) {
@@ -184,6 +107,9 @@ private:
     const auto tokens = item.tokens.empty() ? std::span(&next, 1) : item.tokens;
     if (tokens.size() > options_.context_limit - target.computed_tokens()) return false;
     if (!std::ranges::all_of(tokens, [this](int32_t t) { return in_vocabulary(t); })) return false;
+    const auto blocks = target.await_blocks(options_.swap_wait, options_.import);
+    item.state_missing = blocks == toy_sequence::arrival::missing;
+    if (blocks != toy_sequence::arrival::complete) return false;
     for (const int32_t token : tokens) target.push(token);
     if (item.sample) {
       item.sampled = token_after(options_, target.hash(), item.sampling);
@@ -194,6 +120,10 @@ private:
     }
     return true;
   }
+  [[nodiscard]] result<void> take(std::span<const state_part> parts,
+                                  const std::vector<state_part>& wanted,
+                                  toy_sequence& target) const;
+  [[nodiscard]] result<void> check_tokens(std::span<const int32_t> tokens) const;
   [[nodiscard]] bool in_vocabulary(int32_t token) const {
     return token >= 0 && static_cast<uint32_t>(token) < options_.vocabulary;
   }
@@ -202,36 +132,79 @@ private:
   model_info info_;
 };
 
+failure refused(const char* why) {
+  return failure{error_code::invalid_argument, why};
+}
+
 // Compares what came with what the tokens demand. A missing or doubled part, or one of the wrong
 // size, is refused in both import modes: no real model could take it over either.
-result<std::unique_ptr<sequence>> toy_model::import_state(std::span<const state_part> parts,
-                                                          std::span<const int32_t> tokens) const {
-  if (tokens.size() > options_.context_limit)
-    return failure{error_code::invalid_argument, "more tokens than the context limit"};
-  auto target = std::make_unique<toy_sequence>(options_);
-  for (const int32_t token : tokens) {
-    if (!in_vocabulary(token))
-      return failure{error_code::invalid_argument, "a token lies outside the vocabulary"};
-    target->push(token);
-  }
-  const std::vector<state_part> wanted = target->parts();
-  if (parts.size() != wanted.size())
-    return failure{error_code::invalid_argument, "parts do not add up to the tokens"};
+result<void> toy_model::take(std::span<const state_part> parts,
+                             const std::vector<state_part>& wanted,
+                             toy_sequence& target) const {
+  if (parts.size() != wanted.size()) return refused("parts do not add up to the tokens");
   for (const state_part& want : wanted) {
     const auto same_place = [&want](const state_part& p) {
       return p.kind == want.kind && p.index == want.index;
     };
     const auto got = std::ranges::find_if(parts, same_place);
     if (got == parts.end() || got->bytes.size() != want.bytes.size())
-      return failure{error_code::invalid_argument, "a part is missing or has the wrong size"};
+      return refused("a part is missing or has the wrong size");
     if (got->bytes == want.bytes) continue;
     if (options_.import == toy_import::refuse)
       return failure{error_code::corrupt, "a part does not belong to these tokens"};
-    uint64_t sum = 0;
-    for (const std::byte b : got->bytes) sum = mix(sum ^ static_cast<uint64_t>(b));
-    target->taint(sum);
+    target.taint(toy::sum_of(got->bytes));
   }
+  return {};
+}
+
+result<void> toy_model::check_tokens(std::span<const int32_t> tokens) const {
+  if (tokens.size() > options_.context_limit) return refused("more tokens than the context limit");
+  if (!std::ranges::all_of(tokens, [this](int32_t t) { return in_vocabulary(t); }))
+    return refused("a token lies outside the vocabulary");
+  return {};
+}
+
+result<std::unique_ptr<sequence>> toy_model::import_state(std::span<const state_part> parts,
+                                                          std::span<const int32_t> tokens) const {
+  if (auto ok = check_tokens(tokens); !ok) return ok.error();
+  auto target = std::make_unique<toy_sequence>(options_);
+  for (const int32_t token : tokens) target->push(token);
+  if (auto taken = take(parts, target->parts(), *target); !taken) return taken.error();
   return std::unique_ptr<sequence>(std::move(target));
+}
+
+// Shaped like the real model's: rings that were kept end before the prompt's last tokens, a
+// bounded replay is short, an exact one longer. All three give the tokens of the cold run.
+restore_plan toy_model::plan_restore(uint32_t prompt_tokens,
+                                     uint32_t blocks,
+                                     restore_mode mode) const {
+  if (prompt_tokens == 0) return {};
+  const uint32_t behind = mode == restore_mode::ring ? toy_kept_tokens : 1;
+  const uint32_t before = prompt_tokens - std::min(prompt_tokens, behind);
+  const uint32_t hit = std::min(blocks, before / toy_block_tokens) * toy_block_tokens;
+  if (hit == 0) return {};
+  return {hit, hit - (mode == restore_mode::ring      ? 0
+                      : mode == restore_mode::bounded ? toy_ring_tokens
+                                                      : toy_exact_tokens)};
+}
+
+result<restored_sequence> toy_model::begin_restore(const restore_source& from) const {
+  if (auto ok = check_tokens(from.prompt); !ok) return ok.error();
+  const auto prompt = static_cast<uint32_t>(from.prompt.size());
+  const restore_plan plan = plan_restore(prompt, from.hit / toy_block_tokens, from.mode);
+  if (plan.hit != from.hit) return refused("the hit is not one of this prompt that can be used");
+  const auto prefix = from.prompt.first(from.hit);
+  auto state = std::make_unique<toy_sequence>(options_, prefix, plan.start);
+  if (from.mode == restore_mode::ring) {
+    toy_sequence whole(options_);
+    for (const int32_t token : prefix) whole.push(token);
+    if (auto taken = take(from.rings, whole.rest(), *state); !taken) return taken.error();
+    state->keep_ring(prefix);
+  } else if (!from.rings.empty()) {
+    return refused("a restore without kept rings takes none");
+  }
+  auto loading = state->loading();
+  return restored_sequence{std::move(state), std::move(loading)};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "runtime/model/step_model.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,11 +28,17 @@ struct toy_options {
   uint32_t context_limit = 8192;
   uint32_t block_bytes = 256;  ///< size of one exported block of 128 tokens; >= 16
   uint64_t weights = 0;        ///< two toys with different "weights" choose different tokens
-  toy_import import = toy_import::refuse;
+  toy_import import = toy_import::refuse;  ///< of blocks that come behind a hit, too
+  /// How long a step waits for the blocks of a hit. None: where one thread does everything, nobody
+  /// could bring them meanwhile, and the item fails with `state_missing`.
+  std::chrono::milliseconds swap_wait{0};
 };
 
 inline constexpr uint32_t toy_block_tokens = 128;
-inline constexpr uint32_t toy_ring_tokens = 16;
+inline constexpr uint32_t toy_ring_tokens = 16;   ///< computed again by a bounded restore
+inline constexpr uint32_t toy_exact_tokens = 72;  ///< by an exact one
+/// Tokens of a prompt that no kept rings may cover: as of a model with decoder replay.
+inline constexpr uint32_t toy_kept_tokens = 20;
 
 /// `invalid_argument` when an option is out of range.
 [[nodiscard]] result<std::unique_ptr<step_model>> make_toy_model(const toy_options& options);

@@ -34,9 +34,19 @@ void v41_graph::run(std::span<const graph_segment> segments, const run_options& 
     const auto target = std::ranges::find(targets, layer);
     if (options.taps && target != targets.end())
       tap(static_cast<uint32_t>(target - targets.begin()));
+    if (ops_.context.weights.layers[layer].source) await_entries(layer);
     block(layer, options.records.empty() ? nullptr : &options.records[layer]);
   }
   commit();
+}
+
+// The first layer that reads or adds entries of a source. Rows of a sequence whose entries do not
+// come run on for the others' sake; whoever steps them looks at `lost`.
+void v41_graph::await_entries(uint32_t layer) {
+  const uint32_t number = ops_.context.config.kv_source_number(layer);
+  for (const graph_segment& s : pass_.segments)
+    if (s.target->landing != nullptr)
+      static_cast<void>(s.target->await_entries(number, ops_.context.swap_wait));
 }
 
 // What Engram knows of a segment's token: an image's positions are dead.

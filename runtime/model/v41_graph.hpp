@@ -47,6 +47,7 @@ private:
   void look_up(std::span<const graph_segment> segments);
   void fill(graph_pass& pass);
   void engram(uint32_t layer);
+  void await_entries(uint32_t layer);
   void tap(uint32_t number);
   void block(uint32_t layer, layer_record* record);
   void attention(uint32_t layer, layer_record* record);

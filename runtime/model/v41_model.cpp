@@ -48,8 +48,8 @@ struct v41_model::internals {
         replay(r),
         info(std::move(i)),
         context{
-            config,        weights,        ops,  device ? stream_of(*device) : kernels::stream{},
-            options.level, options.replay, &work},
+            config,        weights,        ops,   device ? stream_of(*device) : kernels::stream{},
+            options.level, options.replay, &work, options.swap_wait},
         stepper(context,
                 engram ? &*engram : nullptr,
                 info,
@@ -205,8 +205,31 @@ void v41_model::step(std::span<step_item> items) {
 }
 
 std::vector<state_part> v41_model::export_state(const sequence& from) const {
-  return export_sequence(static_cast<const v41_sequence&>(from), inner_->config,
-                         inner_->info.layout);
+  const auto& state = static_cast<const v41_sequence&>(from);
+  if (!state.arrived()) return {};
+  return export_sequence(state, inner_->config, inner_->info.layout);
+}
+
+std::vector<state_part> v41_model::export_blocks(const sequence& from,
+                                                 uint32_t first,
+                                                 uint32_t count) const {
+  const auto& state = static_cast<const v41_sequence&>(from);
+  const uint32_t full = state.computed / block_tokens;
+  if (!state.arrived() || first > full || count > full - first) return {};
+  return model::export_blocks(state, {first, first + count});
+}
+
+std::vector<state_part> v41_model::export_rings(const sequence& from) const {
+  const auto& state = static_cast<const v41_sequence&>(from);
+  if (!state.arrived() || state.computed % block_tokens != 0) return {};
+  return model::export_rings(state, inner_->config, inner_->info.layout);
+}
+
+uint64_t v41_model::block_bytes() const {
+  const v41_config& c = inner_->config;
+  const bool differ = std::ranges::any_of(
+      c.kv_sources, [&c](uint32_t layer) { return block_tokens % c.ratios[layer] != 0; });
+  return differ ? 0 : model::block_bytes(c, inner_->options.level, 0);
 }
 
 // Where its image tokens stand for images.
@@ -238,25 +261,52 @@ result<std::unique_ptr<sequence>> v41_model::import_state(std::span<const state_
   return std::unique_ptr<sequence>(*std::move(imported));
 }
 
+restore_plan v41_model::plan_restore(uint32_t prompt_tokens,
+                                     uint32_t blocks,
+                                     restore_mode mode) const {
+  return plan_prefix(inner_->config, inner_->replay, {blocks, prompt_tokens}, mode);
+}
+
+result<restored_sequence> v41_model::begin_restore(const restore_source& from) const {
+  const auto refuse = [](const char* why) { return failure{error_code::invalid_argument, why}; };
+  if (from.hit >= from.prompt.size() || from.hit % block_tokens != 0)
+    return refuse("a prefix hit must be whole blocks and end before the prompt does");
+  if (from.prompt.size() > inner_->info.context_limit)
+    return refuse("the prompt is longer than the context limit");
+  const prefix_hit at{from.hit, static_cast<uint32_t>(from.prompt.size())};
+  if (usable_hit(inner_->replay, at, from.mode) != from.hit)
+    return refuse("a prefix hit with kept rings must end before the rows of decoder replay");
+  if (!in_vocabulary(from.prompt, inner_->info.vocabulary))
+    return refuse("a token lies outside the vocabulary");
+  const auto target = [&](std::vector<int64_t> ids) {
+    return import_target{inner_->config, inner_->options.level, inner_->info.layout, from.hit,
+                         std::move(ids)};
+  };
+  if (from.mode == restore_mode::ring)
+    return adopt_prefix_with_rings(from.rings, target(look_back(from.prompt.first(from.hit))));
+  if (!from.rings.empty()) return refuse("a restore without kept rings takes none");
+  const uint32_t start = restore_start(inner_->config, inner_->replay, at, from.mode);
+  return adopt_prefix(target(look_back(from.prompt.first(start), from.images)), start);
+}
+
 result<std::unique_ptr<sequence>> v41_model::restore(const prefix_source& from,
                                                      restore_mode mode) const {
-  const prefix_hit at{from.hit, static_cast<uint32_t>(from.prompt.size())};
-  if (from.hit >= from.prompt.size() || from.hit % block_tokens != 0)
-    return failure{error_code::invalid_argument,
-                   "a prefix hit must be whole blocks and end before the prompt does"};
-  if (usable_hit(inner_->replay, at, mode) != from.hit)
-    return failure{error_code::invalid_argument,
-                   "a prefix hit with kept rings must end before the rows of decoder replay"};
-  if (mode == restore_mode::ring) return import_state(from.parts, from.prompt.first(from.hit));
-  if (!in_vocabulary(from.prompt, inner_->info.vocabulary))
-    return failure{error_code::invalid_argument, "a token lies outside the vocabulary"};
-  const uint32_t start = restore_start(inner_->config, inner_->replay, at, mode);
-  auto adopted = adopt_blocks(from.parts,
-                              {inner_->config, inner_->options.level, inner_->info.layout, from.hit,
-                               look_back(from.prompt.first(start), from.images)},
-                              start);
-  if (!adopted) return adopted.error();
-  return std::unique_ptr<sequence>(*std::move(adopted));
+  std::vector<std::span<const std::byte>> blocks(from.hit / block_tokens);
+  std::vector<state_part> rings;
+  for (const state_part& part : from.parts) {
+    if (part.kind != part_kind::block) {
+      rings.push_back(part);
+    } else if (part.index >= blocks.size() || blocks[part.index].data() != nullptr) {
+      return failure{error_code::invalid_argument, "a block of the prefix is too many"};
+    } else {
+      blocks[part.index] = part.bytes;
+    }
+  }
+  auto begun = begin_restore({from.prompt, from.hit, mode, rings, from.images});
+  if (!begun) return begun.error();
+  if (begun->loading)
+    if (auto done = load_all(*begun->loading, blocks); !done) return done.error();
+  return std::move(begun->state);
 }
 
 result<draft_proposal> v41_model::draft(sequence& behind, int32_t anchor) {

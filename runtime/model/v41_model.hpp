@@ -8,6 +8,7 @@
 #include "runtime/model/v41_config.hpp"
 #include "runtime/model/v41_drafter.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -34,6 +35,8 @@ struct v41_options {
   uint32_t draft_tokens = 0;            ///< most drafts verified in a step, up to 5; 0: no drafter
   uint32_t threads = 1;                 ///< that compute, the caller's included; changes no bit
   std::optional<kernels::cpu_isa> isa;  ///< unset: the machine's best; changes no bit
+  /// How long a step waits for each source layer's entries of a prefix hit, >= 0.
+  std::chrono::milliseconds swap_wait = default_swap_wait;
 };
 
 struct forward_result {
@@ -84,12 +87,25 @@ public:
   [[nodiscard]] result<std::unique_ptr<sequence>> import_state(
       std::span<const state_part> parts, std::span<const int32_t> tokens) const override;
 
-  /// A sequence that stands where the prompt's remaining tokens are to be computed from:
-  /// `computed_tokens()` of them are done, at most `hit`. Positions between are computed again for
-  /// the rings' sake and leave the stored entries as they are; exported before it has passed `hit`,
-  /// the sequence loses the entries behind and is as approximate as a bounded restore. Blocks carry
-  /// no layout: without rings the caller answers for their being of `info().layout`. Fails as
-  /// `import_state` does, and when a `ring` restore reaches into what decoder replay computes
+  [[nodiscard]] restore_plan plan_restore(uint32_t prompt_tokens,
+                                          uint32_t blocks,
+                                          restore_mode mode) const override;
+  /// Blocks carry no layout: without rings the caller answers for their being of `info().layout`.
+  /// Refuses hits that are not what `plan_restore` gives for them.
+  [[nodiscard]] result<restored_sequence> begin_restore(const restore_source& from) const override;
+  [[nodiscard]] std::vector<state_part> export_blocks(const sequence& from,
+                                                      uint32_t first,
+                                                      uint32_t count) const override;
+  [[nodiscard]] std::vector<state_part> export_rings(const sequence& from) const override;
+  /// 0 where blocks differ in length: where 128 is no multiple of a ratio.
+  [[nodiscard]] uint64_t block_bytes() const override;
+
+  /// `begin_restore` with all its blocks: a sequence that stands where the prompt's remaining
+  /// tokens are to be computed from: `computed_tokens()` of them are done, at most `hit`. Positions
+  /// between are computed again for the rings' sake and leave the stored entries as they are;
+  /// exported before it has passed `hit`, the sequence loses the entries behind and is as
+  /// approximate as a bounded restore. Fails as `import_state` does, and when a `ring` restore
+  /// reaches into what decoder replay computes
   /// (`usable_hit`).
   [[nodiscard]] result<std::unique_ptr<sequence>> restore(const prefix_source& from,
                                                           restore_mode mode) const;

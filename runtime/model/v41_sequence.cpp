@@ -16,13 +16,32 @@ state_formats formats_of(numeric_level level) {
 }
 
 uint8_t* row_pages::add() {
-  if (rows_ == pages_.size() * page_rows) {
-    pages_.push_back(std::make_unique<uint8_t[]>(page_rows * row_bytes_));
+  grow(1);
+  const uint32_t row = rows_ - 1;
+  return pages_[row / page_rows].get() + size_t{row % page_rows} * row_bytes_;
+}
+
+void row_pages::grow(uint32_t rows) {
+  rows_ += rows;
+  while (pages_.size() * page_rows < rows_) {
+    pages_.push_back(std::make_shared_for_overwrite<uint8_t[]>(page_rows * row_bytes_));
     view_.push_back(pages_.back().get());
   }
-  uint8_t* row = pages_[rows_ / page_rows].get() + size_t{rows_ % page_rows} * row_bytes_;
-  ++rows_;
-  return row;
+}
+
+void row_pages::blank() {
+  const page zeros = std::make_shared<uint8_t[]>(page_rows * row_bytes_);
+  std::ranges::fill(pages_, zeros);
+  std::ranges::fill(view_, zeros.get());
+}
+
+void row_pages::copy_out(uint32_t first, uint32_t last, std::byte* to) const {
+  for (uint32_t at = first; at < last;) {
+    const uint32_t run = std::min(last - at, page_rows - at % page_rows);
+    std::memcpy(to, row(at), run * row_bytes_);
+    to += run * row_bytes_;
+    at += run;
+  }
 }
 
 void row_pages::truncate(uint32_t rows) {
@@ -89,6 +108,20 @@ void v41_sequence::roll_back(uint32_t tokens) {
   look_back.erase(look_back.begin(), look_back.begin() + dropped);
   look_back.insert(look_back.end(), dropped, -1);
   computed = tokens;
+}
+
+bool v41_sequence::await_entries(uint32_t number, std::chrono::milliseconds most) {
+  if (lost || landing == nullptr) return !lost;
+  if (landing->gate.pass(number, most)) {
+    if (number + 1 == sources.size()) landing = nullptr;
+    return true;
+  }
+  // The loader may be writing yet, and rows of a step are computed to its end: on other memory.
+  for (kv_source_state& source : sources)
+    for (row_pages* rows : {&source.entries, &source.index_keys}) rows->blank();
+  lost = true;
+  landing = nullptr;
+  return false;
 }
 
 namespace {

@@ -4,8 +4,11 @@
 #include "proto/types/result.hpp"
 #include "runtime/model/numeric_level.hpp"
 #include "runtime/model/step_model.hpp"
+#include "runtime/model/swap_landing.hpp"
 #include "runtime/model/v41_config.hpp"
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,13 +35,22 @@ struct state_formats {
 class row_pages {
 public:
   static constexpr uint32_t page_rows = 128;
+  using page = std::shared_ptr<uint8_t[]>;
 
   row_pages(kernels::row_format format, uint32_t width)
       : format_(format), row_bytes_(kernels::packed_row_bytes(format, width)) {}
+  row_pages(row_pages&&) = default;  // a copy would share its rows
+  row_pages& operator=(row_pages&&) = default;
 
   /// A new row behind the last, to be filled by the caller.
   uint8_t* add();
+  /// `rows` rows behind the last, whose contents come through `pages`.
+  void grow(uint32_t rows);
   void truncate(uint32_t rows);
+  /// Zeros in place of the rows, and none of the pages that somebody else may still write.
+  void blank();
+  /// Copies rows [first, last) behind each other to `to`.
+  void copy_out(uint32_t first, uint32_t last, std::byte* to) const;
   [[nodiscard]] const uint8_t* row(uint32_t i) const {
     return view_[i / page_rows] + size_t{i % page_rows} * row_bytes_;
   }
@@ -46,12 +58,13 @@ public:
   [[nodiscard]] size_t row_bytes() const { return row_bytes_; }
   [[nodiscard]] uint64_t bytes() const { return page_rows * row_bytes_ * pages_.size(); }
   [[nodiscard]] kernels::paged_rows view() const { return {view_.data(), page_rows, format_}; }
+  [[nodiscard]] const std::vector<page>& pages() const { return pages_; }
 
 private:
   kernels::row_format format_;
   size_t row_bytes_;
   uint32_t rows_ = 0;
-  std::vector<std::unique_ptr<uint8_t[]>> pages_;
+  std::vector<page> pages_;
   std::vector<const uint8_t*> view_;
 };
 
@@ -98,10 +111,20 @@ public:
   /// Forgets the tokens at positions >= `tokens`: at most `ring_slack` of them, of the latest step.
   void roll_back(uint32_t tokens);
 
+  /// In front of the layer of KV source `number`: waits for the entries of a prefix hit. False for
+  /// good when they do not come: what is computed from then on is of no use to anybody.
+  [[nodiscard]] bool await_entries(uint32_t number, std::chrono::milliseconds most);
+  /// Whether all entries are in.
+  [[nodiscard]] bool arrived() const {
+    return !lost && (landing == nullptr || landing->gate.all_open());
+  }
+
   uint32_t computed = 0;
-  std::vector<window_ring> rings;        ///< one per layer
-  std::vector<kv_source_state> sources;  ///< one per KV source
-  std::vector<window_ring> draft_rings;  ///< one per drafter stage: rows of committed positions
+  std::shared_ptr<swap_landing> landing;  ///< of entries on their way; null: all are here
+  bool lost = false;                      ///< those entries did not come
+  std::vector<window_ring> rings;         ///< one per layer
+  std::vector<kv_source_state> sources;   ///< one per KV source
+  std::vector<window_ring> draft_rings;   ///< one per drafter stage: rows of committed positions
   /// Compressed ids of the latest tokens, the latest first; -1: an image's, or before the start.
   /// Holds `ring_slack` more than the look-back.
   std::vector<int64_t> look_back;
@@ -116,6 +139,12 @@ private:
 [[nodiscard]] uint64_t state_bytes_fixed(const v41_config& config, numeric_level level);
 /// Bytes of block `number` (they differ only where 128 is no multiple of a ratio).
 [[nodiscard]] uint64_t block_bytes(const v41_config& config, numeric_level level, uint32_t number);
+
+/// Blocks [first, last).
+struct block_range {
+  uint32_t first;
+  uint32_t last;
+};
 
 /// Version of the exported bytes below; part of every layout fingerprint.
 inline constexpr uint32_t state_version = 2;
@@ -138,7 +167,7 @@ struct import_target {
   numeric_level level;
   uint64_t layout;
   uint32_t tokens;
-  const std::vector<int64_t>& look_back;  ///< of those tokens, the latest first; -1: an image token
+  std::vector<int64_t> look_back;  ///< of those tokens, the latest first; -1: an image token
 };
 
 /// The inverse. Refuses parts of another layout, missing, doubled or of the wrong size
@@ -147,11 +176,22 @@ struct import_target {
 [[nodiscard]] result<std::unique_ptr<v41_sequence>> import_sequence(
     std::span<const state_part> parts, const import_target& target);
 
-/// A sequence that holds only the entries of the first `hit` tokens (blocks 0 .. hit / 128 - 1),
-/// with everything else empty and `computed` at `start` <= hit: what a prefix hit leaves. The
-/// caller computes positions from `start` on; rows before `hit` write no entries.
-[[nodiscard]] result<std::unique_ptr<v41_sequence>> adopt_blocks(std::span<const state_part> blocks,
-                                                                 const import_target& target,
-                                                                 uint32_t start);
+/// Full blocks [first, last), of a sequence that has computed them.
+[[nodiscard]] std::vector<state_part> export_blocks(const v41_sequence& from, block_range blocks);
+
+/// What is not blocks, of a sequence that stands behind a block.
+[[nodiscard]] std::vector<state_part> export_rings(const v41_sequence& from,
+                                                   const v41_config& config,
+                                                   uint64_t layout);
+
+/// What a prefix hit of `target.tokens` leaves: a sequence whose entries come through `loading`,
+/// with everything else empty and `computed` at `start` <= hit. The caller computes positions from
+/// `start` on; rows before the hit's end write no entries.
+[[nodiscard]] restored_sequence adopt_prefix(const import_target& target, uint32_t start);
+
+/// The same with rings and open groups, standing behind the hit. Refuses `rings` as
+/// `import_sequence` does.
+[[nodiscard]] result<restored_sequence> adopt_prefix_with_rings(std::span<const state_part> rings,
+                                                                const import_target& target);
 
 }  // namespace deepinfer::model

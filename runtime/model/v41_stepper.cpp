@@ -62,7 +62,8 @@ void v41_stepper::open(std::span<step_item> items) {
     item.sampled = -1;
     item.accepted.clear();
     item.logprobs.clear();
-    item.failed = !acceptable(item);
+    item.state_missing = static_cast<const v41_sequence*>(item.target)->lost;
+    item.failed = item.state_missing || !acceptable(item);
     if (item.failed) continue;
     share s{&item, static_cast<v41_sequence*>(item.target), {}, item.tokens};
     s.end = s.target->computed + static_cast<uint32_t>(item.tokens.size());
@@ -113,6 +114,10 @@ bool v41_stepper::gather_pass(size_t& at) {
   uint32_t used = 0;
   while (at < shares_.size()) {
     share& s = shares_[at];
+    if (s.target->lost) {
+      ++at;
+      continue;
+    }
     const bool whole = !s.decoded.empty();
     const auto left = static_cast<uint32_t>(s.tokens.size());
     const uint32_t space = settings_.pass_rows - used;
@@ -150,12 +155,15 @@ std::span<const float* const> v41_stepper::replacements(const share& from,
 
 void v41_stepper::run_pass() {
   graph_.run(segments_, {.taps = drafter_.has_value()});
+  for (const portion& p : portions_)
+    if (p.of->target->lost) p.of->item->failed = p.of->item->state_missing = true;
   wanted_.clear();
   const auto& finished = graph_.finished().segments;
   size_t at = 0;
   for (const portion& p : portions_) {
     if (at == finished.size() || finished[at].target != p.of->target) continue;
     const graph_segment& rows = finished[at++];
+    if (p.of->item->failed) continue;
     if (!p.last || !p.of->item->sample) continue;
     const uint32_t end = rows.first_row + rows.rows();
     const bool verifies = !p.of->decoded.empty();
