@@ -1,4 +1,5 @@
 #include "actors/console/console_view.hpp"
+#include "actors/console/kv_view.hpp"
 #include "actors/console/metrics_text.hpp"
 #include "actors/node/cluster_address.hpp"
 #include "actors/node/commands.hpp"
@@ -95,6 +96,10 @@ int show_topology(const console_flags& flags, const std::vector<http_url>& bases
   auto parsed = view::parse_topology(*body);
   if (!parsed) return report("console", parsed.error());
   const std::string& verb = flags.verb;
+  if (flags.json && verb == "kv") {
+    print_json(view::kv_json(*parsed));
+    return exit_done;
+  }
   if (flags.json) {
     const auto json = verb.empty() || verb == "topology" ? body : actors_json(*body, verb);
     if (!json) return report("console", json.error());
@@ -107,6 +112,8 @@ int show_topology(const console_flags& flags, const std::vector<http_url>& bases
     print(draw_once(what, how));
   } else if (verb == "topology") {
     print(draw_topology(what, how));
+  } else if (verb == "kv") {
+    print(view::draw_kv(what, how));
   } else {
     print(verb == "actors" ? view::draw_actors(what, how) : view::draw_requests(what, how));
   }
@@ -168,7 +175,7 @@ int run_console(const console_flags& flags) {
     return refuse("--once belongs to the live view, which has no verb");
   if (flags.verb.empty() && !flags.once) {
     if (flags.json)
-      return refuse("--json needs a verb: topology, actors, requests, events or metrics");
+      return refuse("--json needs a verb: topology, actors, requests, kv, events or metrics");
     // said before anybody is asked
     if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
       return refuse("the live view needs a terminal; use a verb such as topology, or --once");
@@ -189,9 +196,10 @@ void add_console_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<console_flags>();
   command
       ->add_option("verb", flags->verb,
-                   "topology, actors, requests, events, metrics, or drain NODE")
+                   "topology, actors, requests, kv, events, metrics, or drain NODE")
       ->type_name("")
-      ->check(CLI::IsMember({"topology", "actors", "requests", "events", "metrics", "drain"}));
+      ->check(
+          CLI::IsMember({"topology", "actors", "requests", "kv", "events", "metrics", "drain"}));
   command->add_option("node", flags->node, "the node of drain (not in this release)")
       ->type_name("");
   auto* cluster = command->add_option("--cluster", flags->target.cluster,

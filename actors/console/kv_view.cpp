@@ -1,0 +1,275 @@
+#include "actors/console/kv_view.hpp"
+
+#include "runtime/recipe/json_value.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+namespace deepinfer::view {
+namespace {
+
+using lines = std::vector<std::string>;
+using std::string_view;
+
+/// How a counter is shown.
+enum class unit : uint8_t {
+  count,
+  bytes,
+  seconds_ago,  ///< milliseconds in the counter; -1 or absent: never
+  alarm,        ///< a count that should be 0
+  switched_on,  ///< 0 or 1; 1 is bad news
+};
+
+struct figure {
+  string_view counter;
+  string_view title;
+  unit in = unit::count;
+  size_t rank = 0;  ///< as `column::rank`
+};
+
+struct duty {
+  string_view kind, title, list;  ///< of its actors, of its table, in JSON
+  std::vector<figure> figures;
+};
+
+const std::vector<duty>& duties() {
+  static const std::vector<duty> all{{"kv_store",
+                                      "STORES",
+                                      "stores",
+                                      {{"blocks", "BLOCKS"},
+                                       {"live_bytes", "LIVE", unit::bytes},
+                                       {"file_bytes", "ON DISK", unit::bytes, 6},
+                                       {"capacity_bytes", "OF", unit::bytes},
+                                       {"leases", "LEASES", unit::count, 4},
+                                       {"read_bytes", "READ", unit::bytes, 2},
+                                       {"written_bytes", "WRITTEN", unit::bytes, 2},
+                                       {"evicted", "EVICTED", unit::count, 3},
+                                       {"youngest_eviction_ms", "YOUNGEST", unit::seconds_ago, 3},
+                                       {"quarantined", "BAD", unit::alarm, 1},
+                                       {"diverged", "DIVERGED", unit::alarm, 1},
+                                       {"broken", "BROKEN", unit::switched_on, 1},
+                                       {"clock_frozen", "CLOCK", unit::switched_on, 5}}},
+                                     {"kv_sweep",
+                                      "SWEEPS",
+                                      "sweeps",
+                                      {{"expired_blocks", "EXPIRED"},
+                                       {"evicted_blocks", "EVICTED"},
+                                       {"compacted_bytes", "REWRITTEN", unit::bytes},
+                                       {"scrubbed_bytes", "SCRUBBED", unit::bytes},
+                                       {"moved_blocks", "MOVED", unit::count, 1},
+                                       {"removed_blocks", "GIVEN AWAY", unit::count, 1},
+                                       {"failures", "FAILED", unit::alarm}}},
+                                     {"kv_check",
+                                      "MATCHING",
+                                      "checks",
+                                      {{"stores", "STORES"},
+                                       {"blocks", "BLOCKS"},
+                                       {"index_bytes", "MEMORY", unit::bytes, 3},
+                                       {"rings", "RINGS"},
+                                       {"matches_agent", "AGENT", unit::count, 2},
+                                       {"matches_chat", "CHAT", unit::count, 2},
+                                       {"gaps", "GAPS", unit::count, 4},
+                                       {"snapshots", "SNAPSHOTS", unit::count, 4}}},
+                                     {"kv_fetch",
+                                      "FETCHING",
+                                      "fetchers",
+                                      {{"fetches", "FETCHES"},
+                                       {"blocks_fetched", "BLOCKS"},
+                                       {"bytes_fetched", "BYTES", unit::bytes},
+                                       {"arena_used_bytes", "HELD", unit::bytes},
+                                       {"blocks_shared", "SHARED", unit::count, 3},
+                                       {"blocks_bad", "BAD", unit::alarm, 1},
+                                       {"fetches_short", "SHORT", unit::count, 2}}},
+                                     {"kv_writer",
+                                      "WRITING",
+                                      "writers",
+                                      {{"queued_blocks", "QUEUED"},
+                                       {"queued_bytes", "BYTES", unit::bytes},
+                                       {"stored", "STORED"},
+                                       {"refreshed", "THERE"},
+                                       {"dropped", "DROPPED", unit::count, 1}}},
+                                     {"ring_host",
+                                      "RINGS",
+                                      "ring_hosts",
+                                      {{"rings", "RINGS"},
+                                       {"bytes", "BYTES", unit::bytes},
+                                       {"pulls", "PULLS"},
+                                       {"evicted", "EVICTED", unit::count, 1},
+                                       {"expired", "IDLE", unit::count, 1}}}};
+  return all;
+}
+
+std::optional<int64_t> counter_of(const actor_entry& actor, string_view name) {
+  const auto found = actor.counters.find(std::string{name});
+  if (found == actor.counters.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string short_bytes(double bytes) {
+  return short_count(bytes) + "B";
+}
+
+cell show(const actor_entry& actor, const figure& what, const rates& speed) {
+  const auto value = counter_of(actor, what.counter);
+  if (!value) return {"-", tone::dim};
+  const auto number = static_cast<double>(*value);
+  switch (what.in) {
+    case unit::bytes: {
+      const auto rate = speed.counters.find({end_point(actor), std::string{what.counter}});
+      const bool moves = rate != speed.counters.end() && rate->second > 0;
+      return {short_bytes(number) + (moves ? " +" + short_bytes(rate->second) + "/s" : "")};
+    }
+    case unit::seconds_ago:
+      return *value < 0 ? cell{"-", tone::dim} : cell{short_duration(number / 1000)};
+    case unit::alarm:
+      return {short_count(number), *value == 0 ? tone::dim : tone::bad};
+    case unit::switched_on:
+      return *value == 0 ? cell{"ok", tone::dim} : cell{"STOPPED", tone::bad};
+    case unit::count:
+      break;
+  }
+  return {short_count(number)};
+}
+
+std::vector<const actor_entry*> of_kind(const topology& now, string_view kind) {
+  std::vector<const actor_entry*> out;
+  for (const actor_entry& actor : now.actors)
+    if (actor.kind == kind) out.push_back(&actor);
+  std::sort(out.begin(), out.end(), [](const actor_entry* a, const actor_entry* b) {
+    return std::pair{a->node, a->id} < std::pair{b->node, b->id};
+  });
+  return out;
+}
+
+int64_t sum(const topology& now, string_view kind, string_view name) {
+  int64_t out = 0;
+  for (const actor_entry* actor : of_kind(now, kind)) out += counter_of(*actor, name).value_or(0);
+  return out;
+}
+
+lines table_of(const duty& what, const reading& from, const look& how) {
+  std::vector<column> columns{{"NODE"}};
+  for (const figure& f : what.figures)
+    columns.push_back({std::string{f.title}, align::right, 0, f.rank});
+  columns.push_back({"STATE", align::left, 8, 7});
+  std::vector<std::vector<cell>> rows;
+  for (const actor_entry* actor : of_kind(from.now, what.kind)) {
+    std::vector<cell> row{{short_node(actor->node), tone::dim}};
+    for (const figure& f : what.figures) row.push_back(show(*actor, f, from.speed));
+    row.push_back({printable(actor->state)});
+    rows.push_back(std::move(row));
+  }
+  return draw_table(std::move(columns), std::move(rows), how.width, how.colours);
+}
+
+/// Share of tokens or blocks ("tokens", "blocks") of a class ("agent", "chat") that was stored.
+struct hit_share {
+  int64_t hit = 0, all = 0;
+
+  [[nodiscard]] std::string text() const {
+    if (all == 0) return "-";
+    std::array<char, 16> out{};
+    std::snprintf(out.data(), out.size(), "%.1f%%",
+                  100 * static_cast<double>(hit) / static_cast<double>(all));
+    return out.data();
+  }
+};
+
+hit_share share(const topology& now, const std::string& what, string_view use) {
+  hit_share out;
+  for (const string_view each : {string_view{"agent"}, string_view{"chat"}}) {
+    if (!use.empty() && use != each) continue;
+    const std::string end = what + "_" + std::string{each};
+    out.hit += sum(now, "kv_check", "hit_" + end);
+    out.all += sum(now, "kv_check", "missed_" + end);
+  }
+  out.all += out.hit;
+  return out;
+}
+
+std::string occupancy_line(const topology& now, const palette& colours) {
+  const auto live = static_cast<double>(sum(now, "kv_store", "live_bytes"));
+  const auto room = static_cast<double>(sum(now, "kv_store", "capacity_bytes"));
+  const double part = room > 0 ? live / room : 0;
+  std::array<char, 16> percent{};
+  std::snprintf(percent.data(), percent.size(), "%.0f%%", 100 * part);
+  constexpr size_t longest = 20;
+  const auto full = std::min(longest, static_cast<size_t>(std::ceil(part * longest)));
+  std::string bar;
+  for (size_t i = 0; i < longest; ++i) bar += i < full ? "█" : "·";
+  const tone how = part >= 0.9 ? tone::bad : part >= 0.75 ? tone::warn : tone::good;
+  return std::to_string(of_kind(now, "kv_store").size()) + " stores   " +
+         short_count(static_cast<double>(sum(now, "kv_store", "blocks"))) + " blocks   " +
+         short_bytes(live) + " of " + short_bytes(room) + "  " + colours.paint(how, bar) + " " +
+         percent.data() + "   " + std::to_string(sum(now, "kv_store", "leases")) + " leases";
+}
+
+std::string hit_line(const topology& now) {
+  std::string line = "hits";
+  for (const std::string& what : {std::string{"tokens"}, std::string{"blocks"}})
+    line += "   " + what + " " + share(now, what, "").text() + " (agent " +
+            share(now, what, "agent").text() + ", chat " + share(now, what, "chat").text() + ")";
+  return line;
+}
+
+recipe::json_object entry(const actor_entry& actor) {
+  recipe::json_object out;
+  out.push_back({"node", recipe::json_value{actor.node}});
+  out.push_back({"id", recipe::json_value{actor.id}});
+  out.push_back({"state", recipe::json_value{actor.state}});
+  for (const auto& [name, value] : actor.counters) {
+    // an actor of another release may call a counter like one of the fields above
+    if (name == "node" || name == "id" || name == "state") continue;
+    out.push_back({name, recipe::json_value{value}});
+  }
+  return out;
+}
+
+}  // namespace
+
+lines draw_kv(const reading& what, const look& how) {
+  lines out{clip(occupancy_line(what.now, how.colours), how.width),
+            clip(hit_line(what.now), how.width)};
+  bool any = false;
+  for (const duty& each : duties()) {
+    if (of_kind(what.now, each.kind).empty()) continue;
+    any = true;
+    out.emplace_back();
+    out.push_back(how.colours.paint(tone::bold, each.title));
+    for (std::string& line : table_of(each, what, how)) out.push_back(std::move(line));
+  }
+  if (!any) return {"no actor of the KV cache: start a node with the role kvstore"};
+  return out;
+}
+
+std::string kv_json(const topology& now) {
+  recipe::json_object out, totals;
+  out.push_back({"cluster", recipe::json_value{now.cluster}});
+  for (const string_view name : {string_view{"blocks"}, string_view{"live_bytes"},
+                                 string_view{"capacity_bytes"}, string_view{"leases"}})
+    totals.push_back({std::string{name}, recipe::json_value{sum(now, "kv_store", name)}});
+  for (const std::string& what : {std::string{"tokens"}, std::string{"blocks"}}) {
+    for (const std::string& use : {std::string{"agent"}, std::string{"chat"}}) {
+      const hit_share of = share(now, what, use);
+      totals.push_back({"hit_" + what + "_" + use, recipe::json_value{of.hit}});
+      totals.push_back({"asked_" + what + "_" + use, recipe::json_value{of.all}});
+    }
+  }
+  out.push_back({"totals", recipe::json_value{std::move(totals)}});
+  for (const duty& each : duties()) {
+    recipe::json_array list;
+    for (const actor_entry* actor : of_kind(now, each.kind))
+      list.push_back(recipe::json_value{entry(*actor)});
+    out.push_back({std::string{each.list}, recipe::json_value{std::move(list)}});
+  }
+  std::string text;
+  recipe::append_spaced_json(text, recipe::json_value{std::move(out)});
+  return text;
+}
+
+}  // namespace deepinfer::view
