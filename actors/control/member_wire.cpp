@@ -27,6 +27,7 @@ void write_record(wire::NodeRecord::Builder out, const policy::member_record& re
   out.setState(static_cast<wire::NodeState>(record.state));
   out.setVersion(record.version);
   out.setUptimeMs(static_cast<uint64_t>(record.uptime.count()));
+  out.setMachine(record.machine);
   auto services = out.initServices(static_cast<uint32_t>(record.services.size()));
   for (uint32_t i = 0; i < record.services.size(); ++i) {
     const policy::service_record& s = record.services[i];
@@ -55,6 +56,7 @@ policy::member_record read_record(wire::NodeRecord::Reader in) {
   r.state = state <= 3 ? static_cast<policy::member_state>(state) : policy::member_state::alive;
   r.version = in.getVersion();
   r.uptime = std::chrono::milliseconds(in.getUptimeMs());
+  r.machine = text(in.getMachine());
   for (const auto s : in.getServices()) {
     if (r.services.size() == limits::max_services_per_node) break;
     const auto ref = s.getActor();

@@ -29,6 +29,7 @@ struct NodeRecord {
   version @6 :UInt64;  # raised by the owner with each change of its own record
   uptimeMs @7 :UInt64;
   services @8 :List(Service);
+  machine @9 :Text;  # equal for processes that can map memory of one another; empty: unknown
 }
 
 struct Gossip {

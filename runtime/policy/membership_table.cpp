@@ -5,6 +5,10 @@
 
 namespace deepinfer::policy {
 
+bool has_vote(const member_record& record) {
+  return record.roles != std::vector<std::string>{"fetch"};
+}
+
 membership_table::membership_table(member_record self, const membership_config& config)
     : self_(std::move(self)), config_(config) {
   if (self_.version == 0) self_.version = 1;
@@ -117,6 +121,7 @@ void membership_table::apply(const node_id& sender,
     p.record.address = address;
     p.record.epoch = epoch;
     p.since = now;
+    if (!has_vote(p.record)) agreed_.erase(r.id);  // its roles were not known when the link came up
     ++changes_;
   }
 }
@@ -181,11 +186,12 @@ std::vector<node_id> membership_table::links() const {
 }
 
 node_id membership_table::coordinator() const {
-  auto best = std::pair{self_.epoch, self_.id};
+  constexpr std::pair<uint64_t, node_id> nobody{UINT64_MAX, {}};
+  auto best = has_vote(self_) ? std::pair{self_.epoch, self_.id} : nobody;
   for (const auto& [id, p] : peers_)
-    if (p.is_linked && p.record.state == member_state::alive)
+    if (p.is_linked && p.record.state == member_state::alive && has_vote(p.record))
       best = std::min(best, std::pair{p.record.epoch, id});
-  return best.second;
+  return best == nobody ? self_.id : best.second;
 }
 
 bool membership_table::majority() const {
@@ -210,14 +216,14 @@ void membership_table::agree() {
   if (!agreed_.empty()) {
     std::map<node_id, uint64_t> wider = agreed_;
     for (const auto& [id, p] : peers_)
-      if (p.is_linked) wider.emplace(id, p.record.epoch);
+      if (p.is_linked && has_vote(p.record)) wider.emplace(id, p.record.epoch);
     std::swap(wider, agreed_);
     if (!majority()) return;
     agreed_.clear();
   }
   agreed_.emplace(self_.id, self_.epoch);
   for (const auto& [id, p] : peers_)
-    if (p.is_linked) agreed_.emplace(id, p.record.epoch);
+    if (p.is_linked && has_vote(p.record)) agreed_.emplace(id, p.record.epoch);
 }
 
 }  // namespace deepinfer::policy

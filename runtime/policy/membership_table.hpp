@@ -35,7 +35,12 @@ struct member_record {
   uint64_t version = 0;  ///< raised by the owner with each change
   std::chrono::milliseconds uptime{0};
   std::vector<service_record> services;
+  std::string machine;  ///< equal for processes that can map memory of one another
 };
+
+/// Whether a node counts where the cluster agrees with itself: processes that only serve their
+/// machine (role `fetch`) come and go with it.
+[[nodiscard]] bool has_vote(const member_record& record);
 
 struct membership_config {
   std::chrono::milliseconds redial_after{500};

@@ -189,6 +189,23 @@ TEST_SUITE("runtime/policy") {
     CHECK(a.members()[1].roles == std::vector<std::string>{"decode"});
   }
 
+  TEST_CASE("processes that only serve their machine have no vote and coordinate nothing") {
+    auto a = table_of(1, 30);
+    link(a, 2, 10);
+    for (uint64_t id : {5, 6, 7}) {
+      link(a, id, id);  // older than all others
+      auto fetching = record(id, id);
+      fetching.version = 2;
+      fetching.roles = {"fetch"};
+      a.apply({0, id}, {fetching}, 1ms);
+    }
+    CHECK(a.coordinator() == node_id{0, 2});
+    for (uint64_t id : {5, 6, 7}) a.link_down({0, id}, 1s);
+    CHECK(a.majority());
+    a.link_down({0, 2}, 2s);
+    CHECK_FALSE(a.majority());  // and they do not outvote the node that is missing
+  }
+
   TEST_CASE("in any split at most one side has the majority, and healing restores it on all") {
     for (uint64_t seed = 0; seed < 300; ++seed) {
       CAPTURE(seed);
