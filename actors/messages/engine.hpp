@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/messages/cache.hpp"
 #include "actors/messages/introspection.hpp"
 #include "proto/types/result.hpp"
 #include "proto/wire/kv.capnp.h"
@@ -48,6 +49,11 @@ struct step_job_row {
   uint32_t tokens_to_come = 0;  ///< of the same prompt, behind this chunk
   bool sample = false;
   bool export_state = false;  ///< a hand-over follows: the parts come back with the result
+  bool export_rings = false;  ///< the row ends on a block boundary; its rings come back
+  /// Full blocks to read out behind the row; at most to where it ends.
+  uint32_t first_block = 0;
+  uint32_t block_count = 0;
+  uint32_t life = 0;  ///< of the sequence's state; comes back with the result
   model::sampling_params sampling;
 };
 
@@ -61,8 +67,12 @@ struct step_result_row {
   schedule::slot_id slot{};
   int32_t token = -1;  ///< sampled, or -1
   bool failed = false;
+  bool state_missing = false;            ///< `failed` because blocks of the prefix never came
+  uint32_t life = 0;                     ///< of the row
   std::vector<token_logprobs> logprobs;  ///< of `token`, when asked for
   std::vector<model::state_part> parts;
+  std::vector<model::state_part> rings;   ///< when asked for
+  std::vector<model::state_part> blocks;  ///< when asked for
 };
 
 struct step_done {
@@ -96,6 +106,11 @@ struct sequence_pulled {
   std::vector<model::state_part> parts;
 };
 
+/// Who brings stored blocks to this machine; null: nobody does.
+struct use_fetch {
+  kv_fetch_actor handle;
+};
+
 struct engine_tick {};
 
 /// Takes nothing new; answered when nothing is left, sequences waiting to be fetched included.
@@ -105,6 +120,7 @@ using engine_impl_actor =
     engine_actor::extend<caf::replies_to<drain_engine>::with<wire::msg<wire::Ack>>,
                          caf::reacts_to<step_done>,
                          caf::reacts_to<sequence_pulled>,
+                         caf::reacts_to<use_fetch>,
                          caf::reacts_to<engine_tick>>;
 
 }  // namespace deepinfer
@@ -114,5 +130,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_done)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_turn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::batch_sibling)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::sequence_pulled)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::use_fetch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::engine_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_engine)

@@ -23,6 +23,17 @@ std::vector<model::step_item> items_of(const step_job& job) {
   return items;
 }
 
+// Here, not in the engine: reading out a long sequence takes as long as a step.
+void read_out(const model::step_model& model,
+              const model::sequence& from,
+              const step_job_row& row,
+              step_result_row& into) {
+  if (row.export_state) into.parts = model.export_state(from);
+  if (row.export_rings) into.rings = model.export_rings(from);
+  if (row.block_count > 0)
+    into.blocks = model.export_blocks(from, row.first_block, row.block_count);
+}
+
 step_done compute(model::step_model& model, const step_job& job) {
   std::vector<model::step_item> items = items_of(job);
   model.step(items);
@@ -31,14 +42,14 @@ step_done compute(model::step_model& model, const step_job& job) {
   for (size_t i = 0; i < items.size(); ++i) {
     const bool told = items[i].sample && !items[i].failed && items[i].sampling.logprobs != 0;
     DEEPINFER_CHECK(!told || items[i].logprobs.size() == 1);  // the model's contract; no drafts
-    step_result_row result{job.rows[i].slot,
-                           items[i].sample ? items[i].sampled : -1,
-                           items[i].failed,
-                           std::move(items[i].logprobs),
-                           {}};
-    // Here, not in the engine: reading out a long sequence takes as long as a step.
-    if (job.rows[i].export_state && !items[i].failed)
-      result.parts = model.export_state(*items[i].target);
+    step_result_row result;
+    result.slot = job.rows[i].slot;
+    result.token = items[i].sample ? items[i].sampled : -1;
+    result.failed = items[i].failed;
+    result.state_missing = items[i].state_missing;
+    result.life = job.rows[i].life;
+    result.logprobs = std::move(items[i].logprobs);
+    if (!items[i].failed) read_out(model, *items[i].target, job.rows[i], result);
     done.rows.push_back(std::move(result));
   }
   return done;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cache/cache_config.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/messages/engine.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -64,6 +65,9 @@ struct engine_setup {
   std::shared_ptr<model::step_model> model;
   remote_hub* hub = nullptr;            ///< outlives the engine
   net::transport* transport = nullptr;  ///< outlives the engine
+  cache_config cache;
+  kv_writer_actor writer;      ///< of this process; null: nothing is stored
+  ring_host_impl_actor rings;  ///< of this process; null: rings are not kept
   /// Spawns one of the two batch actors; only the node knows how (own thread, or simulated).
   std::function<batch_actor(const batch_config&, const step_sink_actor&)> spawn_batch;
 };
@@ -81,7 +85,11 @@ struct engine_sequence {
   model::sampling_params sampling;
   std::vector<token_logprobs> logprobs;  ///< of the last of `tokens`, when asked for
   std::chrono::nanoseconds deadline{};
-  bool ended = false;                            ///< told to the sink, or nobody wants to know
+  cache_line cache;            ///< root zero: its blocks are not stored
+  uint32_t stored_blocks = 0;  ///< from the first on, that came from the cache
+  uint32_t cached_tokens = 0;  ///< of the prompt, whose entries came from the cache and were used
+  uint32_t life = 0;           ///< of `cell`: rows of an older one are not this sequence's any more
+  bool ended = false;          ///< told to the sink, or nobody wants to know
   std::vector<model::state_part> waiting_parts;  ///< computed, but the staging area was full
 
   [[nodiscard]] uint32_t outputs() const {
@@ -118,6 +126,7 @@ struct engine_state {
   /// the same receiver, and CAF forgets all monitors of an actor at once.
   std::map<caf::actor_addr, uint32_t> watched;
   batch_actor batches[2];
+  kv_fetch_actor fetch;  ///< of this machine; null: hints are not used
   std::vector<load_sink_actor> subscribers;
   actor_ref self_ref;
   uint64_t report_number = 0;

@@ -87,7 +87,8 @@ result<wire::msg<wire::Accepted>> engine_core::prefill(wire::PrefillSubmit::Read
                                               std::to_string(model.context_limit)};
   const auto count = static_cast<uint32_t>(s.tokens.size());
   slot_id slot{};
-  if (const auto ok = admit(std::move(s), {count, 0, 1, 1}, slot); !ok) return ok.error();
+  const schedule::slot_request what{.prefill_tokens = count, .max_outputs = 1, .credit = 1};
+  if (const auto ok = admit(std::move(s), what, slot); !ok) return ok.error();
   state.card.count("accepted");
   pump();
   wire::draft<wire::Accepted> accepted;
@@ -107,7 +108,7 @@ caf::typed_response_promise<wire::msg<wire::Accepted>> engine_core::decode(
     return refuse({error_code::unsupported, "not a decode engine"});
   auto sink = state.setup.hub->resolve<leg_sink_actor>(read_ref(msg.get().getReplyTo()));
   if (!sink) return refuse(sink.error());
-  auto s = read_sequence(msg.get().getSequence(), state.setup.model->info());
+  auto s = read_sequence(msg.get().getSequence(), state.setup.model->info(), state.setup.cache);
   if (!s) return refuse(s.error());
   s->request = read_request_id(msg.get().getKey());
   s->leg = read_leg(msg.get().getKey());
@@ -119,8 +120,9 @@ caf::typed_response_promise<wire::msg<wire::Accepted>> engine_core::decode(
   const uint32_t room = state.setup.model->info().context_limit - computed;
   slot_id slot{};
   // Reserved now, without credit: nothing is computed before the state is here.
-  if (const auto ok = admit(*std::move(s), {1, computed, std::min(left, room), 0}, slot); !ok)
-    return refuse(ok.error());
+  const schedule::slot_request what{
+      .prefill_tokens = 1, .computed_tokens = computed, .max_outputs = std::min(left, room)};
+  if (const auto ok = admit(*std::move(s), what, slot); !ok) return refuse(ok.error());
   const uint64_t number = state.next_transfer++;
   state.transfers.emplace(number,
                           engine_transfer{slot, std::max(1u, msg.get().getCredit()), promise, msg});
@@ -209,7 +211,12 @@ void engine_core::pulled(const sequence_pulled& result) {
 
 step_job_row engine_core::job_row(const schedule::planned_row& row) {
   engine_sequence& s = self_->state.sequences.at(row.slot);
-  step_job_row out{row.slot, s.cell, {}, 0, row.sample, false, s.sampling};
+  step_job_row out;
+  out.slot = row.slot;
+  out.cell = s.cell;
+  out.sample = row.sample;
+  out.sampling = s.sampling;
+  out.life = s.life;
   if (row.prefill) {
     const auto first = s.tokens.begin() + row.first;
     out.tokens.assign(first, first + row.count);
@@ -242,6 +249,7 @@ void engine_core::step_over(const step_done& done) {
       if (row.token >= 0) self_->state.card.count("tokens_wasted");  // EN-3
       continue;
     }
+    if (row.life != found->second.life) continue;
     if (row.failed) {
       fail(row.slot, {error_code::internal, "the model could not compute the next token"});
     } else if (row.token >= 0) {

@@ -90,6 +90,7 @@ void engine_core::send_ready(slot_id slot,
   out->setTokenIndex(s.outputs() - 1);
   out->setToken(s.tokens.back());
   out->setFinish(finish);
+  out->setCachedTokens(s.cached_tokens);
   if (!s.logprobs.empty())
     wire::write_logprobs(out->initLogprobs(), s.logprobs, s.sampling.logprobs);
   if (staged != nullptr)

@@ -106,6 +106,27 @@ capnp::Data::Reader token_bytes(std::span<const int32_t> ids) {
   return {reinterpret_cast<const kj::byte*>(ids.data()), ids.size_bytes()};
 }
 
+cache_line read_line(wire::CacheLine::Reader in, uint64_t layout) {
+  const auto traffic = static_cast<storage::traffic_class>(in.getTraffic());
+  const bool known =
+      traffic == storage::traffic_class::agent || traffic == storage::traffic_class::chat;
+  if (in.getLayout() != layout || !known || in.getGroupBlocks() == 0) return {};
+  return {{in.getRoot().getHi(), in.getRoot().getLo()},
+          in.getLayout(),
+          in.getScope(),
+          traffic,
+          in.getGroupBlocks()};
+}
+
+void write_line(wire::CacheLine::Builder out, const cache_line& line) {
+  out.initRoot().setHi(line.root.hi);
+  out.getRoot().setLo(line.root.lo);
+  out.setLayout(line.layout);
+  out.setScope(line.scope);
+  out.setTraffic(static_cast<uint8_t>(line.traffic));
+  out.setGroupBlocks(line.group_blocks);
+}
+
 void write_sequence(wire::SequenceState::Builder out,
                     const engine_sequence& from,
                     const model::model_info& model,
@@ -121,6 +142,10 @@ void write_sequence(wire::SequenceState::Builder out,
   write_sampling(sampling, from.sampling);
   sampling.setMaxTokens(from.max_tokens);
   sampling.setIgnoreEos(from.ignore_eos);
+  if (from.cache.root) {
+    write_line(out.initCache(), from.cache);
+    out.setStoredBlocks(from.stored_blocks);
+  }
   auto parts = out.initParts(static_cast<uint32_t>(staged.parts.size()));
   for (uint32_t i = 0; i < staged.parts.size(); ++i) {
     const staged_part& part = staged.parts[i];
@@ -143,7 +168,8 @@ void write_sequence(wire::SequenceState::Builder out,
 }
 
 result<engine_sequence> read_sequence(wire::SequenceState::Reader in,
-                                      const model::model_info& model) {
+                                      const model::model_info& model,
+                                      const cache_config& cache) {
   if (in.getModel() != model.name.c_str() || in.getLayout() != model.layout)
     return failure{
         error_code::unsupported,
@@ -161,9 +187,12 @@ result<engine_sequence> read_sequence(wire::SequenceState::Reader in,
   s.sampling = *sampling;
   const bool adds_up = s.prompt_tokens > 0 && s.prompt_tokens < s.tokens.size() &&
                        in.getComputedTokens() + size_t{1} == s.tokens.size() &&
-                       s.outputs() < s.max_tokens && s.tokens.size() <= model.context_limit;
+                       s.outputs() < s.max_tokens && s.tokens.size() <= model.context_limit &&
+                       uint64_t{in.getStoredBlocks()} * model::cache_block_tokens < s.tokens.size();
   if (!adds_up)
     return failure{error_code::invalid_argument, "the token counts of a hand-over do not add up"};
+  s.cache = read_line(in.getCache(), chain_layout(cache, model.layout));
+  if (s.cache.root) s.stored_blocks = in.getStoredBlocks();
   if (const auto fits = check_claim(in.getParts(), s.tokens.size(), model); !fits)
     return fits.error();
   return s;

@@ -26,6 +26,11 @@ void write_sampling(wire::Sampling::Builder out, const model::sampling_params& p
 [[nodiscard]] result<std::vector<int32_t>> read_tokens(capnp::Data::Reader in, uint32_t vocabulary);
 [[nodiscard]] capnp::Data::Reader token_bytes(std::span<const int32_t> ids);
 
+/// Which chain a sequence belongs to. Root zero for a line of another layout than this engine's
+/// chains have, and for one whose numbers are out of range.
+[[nodiscard]] cache_line read_line(wire::CacheLine::Reader in, uint64_t layout);
+void write_line(wire::CacheLine::Builder out, const cache_line& line);
+
 /// Describes `from` and where its state lies.
 void write_sequence(wire::SequenceState::Builder out,
                     const engine_sequence& from,
@@ -37,7 +42,8 @@ void write_sequence(wire::SequenceState::Builder out,
 /// Checks a hand-over against what this engine computes with; `unsupported` for another model,
 /// weights or layout, `invalid_argument` for numbers that do not add up.
 [[nodiscard]] result<engine_sequence> read_sequence(wire::SequenceState::Reader in,
-                                                    const model::model_info& model);
+                                                    const model::model_info& model,
+                                                    const cache_config& cache);
 
 /// Reads all parts one-sided and verifies their digests. `done` is called once, on the transport's
 /// thread: parts in order, or why not (`corrupt` for bytes that are not what was described).

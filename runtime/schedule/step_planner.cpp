@@ -3,6 +3,7 @@
 #include "proto/types/check.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace deepinfer::schedule {
 
@@ -22,10 +23,43 @@ result<slot_id> step_planner::add(const slot_request& what) {
   if (waiting_.size() >= config_.max_waiting)
     return failure{error_code::no_capacity, "the engine's queue is full"};
   const slot_id id{next_slot_++};
-  slots_.emplace(id, slot{.what = what});
+  slots_.emplace(id, slot{.what = what, .waits = what.held});
   waiting_.push_back(id);
   admit();
   return id;
+}
+
+void step_planner::arrived(slot_id id) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end() || !found->second.waits) return;
+  found->second.waits = false;
+  admit();
+}
+
+std::vector<slot_id> step_planner::placed() {
+  return std::exchange(placed_, {});
+}
+
+void step_planner::begin(slot_id id, uint32_t computed_tokens) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end() || found->second.finished || !found->second.what.held) return;
+  slot& s = found->second;
+  DEEPINFER_CHECK(computed_tokens == 0 || s.admitted);
+  DEEPINFER_CHECK(computed_tokens < s.what.prefill_tokens);
+  // The space that is reserved stays the same.
+  s.what.computed_tokens = computed_tokens;
+  s.what.prefill_tokens -= computed_tokens;
+  s.what.held = s.waits = false;
+  std::erase(placed_, id);
+  admit();
+}
+
+void step_planner::restart(slot_id id) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end() || found->second.finished || found->second.what.held) return;
+  slot& s = found->second;
+  s.what.prefill_tokens += std::exchange(s.what.computed_tokens, 0);
+  s.prefilled = s.outputs = 0;
 }
 
 void step_planner::grant(slot_id id, uint32_t outputs) {
@@ -40,6 +74,7 @@ void step_planner::finish(slot_id id) {
   if (found == slots_.end() || found->second.finished) return;
   found->second.finished = true;
   if (!found->second.admitted) std::erase(waiting_, id);
+  std::erase(placed_, id);
   release_if_done(id);
 }
 
@@ -53,17 +88,27 @@ void step_planner::release_if_done(slot_id id) {
   admit();
 }
 
-// First come, first served: a long one at the head is not overtaken, so it cannot starve.
+// First come, first served: a long one at the head is not overtaken, so it cannot starve. Only one
+// that is held is: it has no use for a place yet.
 void step_planner::admit() {
-  while (!waiting_.empty()) {
-    slot& s = slots_.at(waiting_.front());
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    slot& s = slots_.at(*next);
+    if (s.waits) {
+      ++next;
+      continue;
+    }
     const size_t admitted = slots_.size() - waiting_.size();
     if (admitted >= config_.max_sequences || used_tokens_ + space(s.what) > config_.state_tokens)
       return;
     used_tokens_ += space(s.what);
     s.admitted = true;
-    waiting_.pop_front();
+    if (s.what.held) placed_.push_back(*next);
+    next = waiting_.erase(next);
   }
+}
+
+bool step_planner::can_prefill(const slot& s) {
+  return s.admitted && !s.finished && !s.what.held && s.prefilled < s.what.prefill_tokens;
 }
 
 bool step_planner::can_decode(const slot& s) const {
@@ -76,7 +121,7 @@ bool step_planner::can_decode(const slot& s) const {
 uint32_t step_planner::decode_budget() const {
   const bool somebody_waits = std::any_of(slots_.begin(), slots_.end(), [](const auto& entry) {
     const slot& s = entry.second;
-    return s.admitted && !s.finished && s.prefilled < s.what.prefill_tokens && s.what.credit > 0;
+    return can_prefill(s) && s.what.credit > 0;
   });
   return somebody_waits && config_.step_tokens > 1 ? config_.step_tokens - 1 : config_.step_tokens;
 }
@@ -95,20 +140,28 @@ void step_planner::plan_decode(step_plan& step) {
     }
     // The first output was sampled behind the last prefill token; this row computes the newest one.
     const uint32_t position = s.what.computed_tokens + s.prefilled + s.outputs - 1;
-    step.rows.push_back({it->first, position, 1, false, true});
+    step.rows.push_back(
+        {it->first, position, 1, false, true, (position + 1) % config_.block_tokens == 0});
     ++s.outputs;
     ++s.references;
     ++step.tokens;
   }
 }
 
-// Chunk borders are multiples of chunk_tokens of the position, whatever else is in the step.
+// Chunk borders are multiples of chunk_tokens of the position, whatever else is in the step, and
+// the cut that was asked for.
+uint32_t step_planner::chunk_at(const slot& s) const {
+  const uint32_t first = s.what.computed_tokens + s.prefilled;
+  uint32_t end = first + config_.chunk_tokens - first % config_.chunk_tokens;
+  if (first < s.what.cut_at) end = std::min(end, s.what.cut_at);
+  return std::min(end - first, s.what.prefill_tokens - s.prefilled);
+}
+
 void step_planner::plan_prefill(step_plan& step) {
   for (auto& [id, s] : slots_) {
-    if (!s.admitted || s.finished || s.prefilled == s.what.prefill_tokens) continue;
+    if (!can_prefill(s)) continue;
     const uint32_t first = s.what.computed_tokens + s.prefilled;
-    const uint32_t to_border = config_.chunk_tokens - first % config_.chunk_tokens;
-    const uint32_t count = std::min(to_border, s.what.prefill_tokens - s.prefilled);
+    const uint32_t count = chunk_at(s);
     const bool ends = s.prefilled + count == s.what.prefill_tokens;
     if (ends && s.outputs >= s.what.credit) continue;  // nobody can take its output yet
     const bool first_row = step.rows.empty();
@@ -116,7 +169,8 @@ void step_planner::plan_prefill(step_plan& step) {
     s.prefilled += count;
     ++s.references;
     if (ends) ++s.outputs;
-    step.rows.push_back({id, first, count, true, ends});
+    step.rows.push_back(
+        {id, first, count, true, ends, (first + count) % config_.block_tokens == 0});
     step.tokens += count;
     if (step.tokens >= config_.step_tokens) return;
   }

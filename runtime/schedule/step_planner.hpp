@@ -20,6 +20,7 @@ struct planner_config {
   uint32_t chunk_tokens = 256;     ///< longest prefill chunk; chunks start at multiples of it
   uint64_t state_tokens = 262144;  ///< state space of the engine, in tokens
   uint32_t steps_in_flight = 2;    ///< EN-2: one computing, one prepared behind it
+  uint32_t block_tokens = 128;     ///< of `planned_row::ends_block`
 };
 
 /// What an engine takes on: tokens to prefill, then outputs to sample.
@@ -28,15 +29,18 @@ struct slot_request {
   uint32_t computed_tokens = 0;  ///< state that came with a hand-over
   uint32_t max_outputs = 0;      ///< sampled here, at most; 1 on a prefill engine
   uint32_t credit = 0;           ///< outputs the receiver can take now
+  uint32_t cut_at = 0;           ///< position at which a prefill chunk ends besides; 0: none
+  bool held = false;             ///< part of the state is on its way: waits for `begin`
 };
 
 /// One sequence's share of a step.
 struct planned_row {
   slot_id slot{};
-  uint32_t first = 0;    ///< position of the first computed token
-  uint32_t count = 0;    ///< tokens computed; a decode row computes one
-  bool prefill = false;  ///< the tokens come from the prompt, else the last sampled one
-  bool sample = false;   ///< an output is chosen behind the last computed token
+  uint32_t first = 0;       ///< position of the first computed token
+  uint32_t count = 0;       ///< tokens computed; a decode row computes one
+  bool prefill = false;     ///< the tokens come from the prompt, else the last sampled one
+  bool sample = false;      ///< an output is chosen behind the last computed token
+  bool ends_block = false;  ///< the last computed token is the last one of a block
 };
 
 struct step_plan {
@@ -59,12 +63,28 @@ struct planner_load {
 /// wrong after the step before it (end of sequence, cancel) is computed in vain and dropped by the
 /// caller (EN-3). A slot's state may be freed only when no step in flight refers to it:
 /// `freed()` lists those.
+///
+/// A held slot waits for state that others bring (a prefix hit): it is passed by those behind it
+/// until that has arrived, then takes its place in the order in which it was added, and no row of
+/// it is planned before `begin`.
 class step_planner {
 public:
   explicit step_planner(const planner_config& config) : config_(config) {}
 
   /// `no_capacity` over `max_waiting`; `invalid_argument` if it can never fit the state space.
   result<slot_id> add(const slot_request& what);
+  /// What a held slot was held for is here: it takes its place when its turn comes, and is named
+  /// by `placed`.
+  void arrived(slot_id slot);
+  /// Held slots that have arrived and have got their place since the last call, each named once:
+  /// state may be put into them now.
+  [[nodiscard]] std::vector<slot_id> placed();
+  /// Ends a hold: the first `computed_tokens` are there, the rest is prefilled. Without a place
+  /// (nothing arrived) it takes its turn as if it had never been held; `computed_tokens` is 0 then.
+  void begin(slot_id slot, uint32_t computed_tokens);
+  /// The state proved missing: everything is computed again, from position 0. Rows in flight are
+  /// the caller's to ignore.
+  void restart(slot_id slot);
   /// More outputs may be sampled.
   void grant(slot_id slot, uint32_t outputs);
   /// No further rows; freed once no step in flight refers to it. Unknown slots are ignored.
@@ -86,11 +106,14 @@ private:
     uint32_t prefilled = 0;   ///< planned prefill tokens
     uint32_t outputs = 0;     ///< planned outputs
     uint32_t references = 0;  ///< steps in flight
+    bool waits = false;       ///< held, and not arrived: others pass it
     bool admitted = false;
     bool finished = false;
   };
 
   [[nodiscard]] static uint64_t space(const slot_request& what);
+  [[nodiscard]] static bool can_prefill(const slot& s);
+  [[nodiscard]] uint32_t chunk_at(const slot& s) const;
   void admit();
   [[nodiscard]] bool can_decode(const slot& s) const;
   [[nodiscard]] uint32_t decode_budget() const;
@@ -105,6 +128,7 @@ private:
   std::deque<slot_id> waiting_;
   std::deque<step_plan> in_flight_;
   std::vector<slot_id> freed_;
+  std::vector<slot_id> placed_;
   uint64_t used_tokens_ = 0;  ///< reserved by admitted slots
   slot_id decode_cursor_{};   ///< first slot of the next step, so that all get their turn
 };
