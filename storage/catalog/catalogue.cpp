@@ -233,6 +233,7 @@ snapshot_page catalogue::snapshot(uint64_t cursor, size_t limit) const {
   page.position = feed_.position();
   uint32_t id = cursor > entries_.end() ? none : next_committed(static_cast<uint32_t>(cursor));
   for (; id != none && limit > 0; id = next_committed(id + 1), --limit) {
+    if (entries_.end() - id > ahead) entries_.prefetch(entries_[id + ahead].parent);
     const block_record r = record_of(id);
     page.blocks.push_back({.sequence = page.position.sequence,
                            .kind = change_kind::stored,

@@ -37,6 +37,8 @@ struct catalogue_effects {
 class catalogue {
 public:
   static constexpr uint32_t none = key_table::none;
+  /// In walks over all entries: how long before its turn something is fetched into the cache.
+  static constexpr uint32_t ahead = 16;
 
   struct entry {
     block_key key;
@@ -60,9 +62,8 @@ public:
   // ---- opening
   /// A record of an earlier life, in any order (that of the keys is the fastest), each key once.
   void load(const block_record& record);
-  /// Links all loaded ones; those without a committed parent or with a false one are dropped, their
-  /// keys returned.
-  std::vector<block_key> finish_loading();
+  /// Links all loaded ones; those without a committed parent or with a false one are dropped.
+  catalogue_effects finish_loading();
 
   // ---- looking
   [[nodiscard]] uint32_t find(const block_key& key) const;
@@ -153,7 +154,6 @@ private:
   [[nodiscard]] uint64_t quota_of(const scope_share& share) const;
   [[nodiscard]] int64_t end_of_life(traffic_class use, cluster_time now) const;
   uint32_t make_entry(const block_record& record);
-  [[nodiscard]] std::vector<uint32_t> find_parents() const;
   void link(uint32_t id, uint32_t parent);
   void unlink(uint32_t id);
   void raise(uint32_t id,
@@ -184,7 +184,7 @@ private:
   std::map<std::pair<uint64_t, uint64_t>, uint32_t> writer_numbers_;
   std::unordered_map<uint32_t, block_key> head_parents_;  // heads: the key of what is in front
   std::unordered_map<uint32_t, std::vector<uint32_t>> members_;  // segment -> entries, some gone
-  std::vector<block_key> parents_to_link_;                       // while loading: by entry number
+  std::vector<block_key, large_memory<block_key>> parents_to_link_;  // while loading: by number
   uint64_t committed_ = 0, doomed_ = 0, live_bytes_ = 0;
   uint64_t evicted_below_floor_ = 0, youngest_eviction_ms_ = UINT64_MAX;
 };

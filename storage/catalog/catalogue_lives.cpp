@@ -168,71 +168,35 @@ uint64_t catalogue::doom_scope(scope_id scope, catalogue_effects& effects) {
 
 // ---- opening
 
-namespace {
-
-/// How many entries before its turn something is fetched into the cache.
-constexpr uint32_t ahead = 16;
-
-}  // namespace
-
 void catalogue::load(const block_record& record) {
   const uint32_t id = make_entry(record);
-  parents_to_link_.resize(std::max<size_t>(parents_to_link_.size(), id + size_t{1}));
+  if (id >= parents_to_link_.size()) parents_to_link_.resize(id + size_t{1});
   parents_to_link_[id] = record.parent;
 }
 
-/// Numbers of the loaded entries' parents; two cache misses each, so the table is asked ahead.
-std::vector<uint32_t> catalogue::find_parents() const {
-  std::vector<uint32_t> parents(entries_.end(), none);
-  for (uint32_t id = 0; id < parents.size(); ++id) {
-    if (id + ahead < parents.size()) table_.prefetch(parents_to_link_[id + ahead]);
+/// One walk over all entries: a parent is two cache misses away, the table's and the entry's, and
+/// both are asked for ahead. A parent may be linked to its own parent before or after its children:
+/// what they raise goes up as far as there are links, and further with the next one.
+catalogue_effects catalogue::finish_loading() {
+  catalogue_effects dropped;
+  catalogue_effects raised;
+  std::vector<uint32_t> orphans;
+  const uint32_t count = entries_.end();
+  for (uint32_t id = 0; id < count; ++id) {
+    if (count - id > 2 * ahead) table_.prefetch(parents_to_link_[id + 2 * ahead]);
+    if (count - id > ahead) entries_.prefetch(table_.guess(parents_to_link_[id + ahead]));
     const entry& e = entries_[id];
     if (is_head(e.depth)) continue;
     const uint32_t parent = find(parents_to_link_[id]);
-    if (parent != none && entries_[parent].depth + 1 == e.depth &&
-        entries_[parent].scope == e.scope)
-      parents[id] = parent;
-  }
-  return parents;
-}
-
-std::vector<block_key> catalogue::finish_loading() {
-  enum class fate : uint8_t { unknown, good, bad };
-  const std::vector<uint32_t> parents = find_parents();
-  std::vector<fate> fates(entries_.end(), fate::unknown);
-  std::vector<uint32_t> path;
-  for (uint32_t start = 0; start < entries_.end(); ++start) {
-    // up to an ancestor whose fate is known, then down again
-    fate found = fate::unknown;
-    for (uint32_t id = start; found == fate::unknown; id = parents[id]) {
-      if (fates[id] != fate::unknown) {
-        found = fates[id];
-        break;
-      }
-      path.push_back(id);
-      if (is_head(entries_[id].depth))
-        found = fate::good;
-      else if (parents[id] == none)
-        found = fate::bad;
+    if (!is_parent(parent, e.depth) || entries_[parent].scope != e.scope) {
+      orphans.push_back(id);
+      continue;
     }
-    for (; !path.empty(); path.pop_back()) fates[path.back()] = found;
+    link(id, parent);
+    raise(parent, e.expiry_ms, e.classes, 0, raised);
   }
-  std::vector<block_key> dropped;
-  catalogue_effects unused;
-  for (uint32_t id = 0; id < fates.size(); ++id) {
-    if (id + ahead < fates.size() && parents[id + ahead] != none)
-      __builtin_prefetch(&entries_[parents[id + ahead]]);
-    if (fates[id] == fate::good && parents[id] != none) {
-      link(id, parents[id]);
-      raise(parents[id], entries_[id].expiry_ms, entries_[id].classes, 0, unused);
-    }
-  }
-  for (uint32_t id = 0; id < fates.size(); ++id)
-    if (fates[id] == fate::bad) {
-      dropped.push_back(entries_[id].key);
-      remove(id, unused);
-    }
   parents_to_link_ = {};
+  for (const uint32_t id : orphans) doom(id, dropped);  // with all below them
   return dropped;
 }
 

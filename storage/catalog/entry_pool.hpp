@@ -1,10 +1,10 @@
 #pragma once
 
 #include "proto/types/check.hpp"
+#include "storage/catalog/large_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace deepinfer::storage {
@@ -22,7 +22,11 @@ public:
       return id;
     }
     DEEPINFER_CHECK(end_ < UINT32_MAX);
-    if (end_ % piece == 0) pieces_.push_back(std::make_unique<Entry[]>(piece));
+    if (end_ % piece == 0) {
+      pieces_.emplace_back();
+      pieces_.back().reserve(piece);
+    }
+    pieces_.back().emplace_back();
     return end_++;
   }
   void remove(uint32_t id) {
@@ -34,15 +38,22 @@ public:
   [[nodiscard]] const Entry& operator[](uint32_t id) const {
     return pieces_[id / piece][id % piece];
   }
+  /// The entry will be read soon; any number is allowed.
+  void prefetch(uint32_t id) const {
+    if (id >= end_) return;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&(*this)[id]);
+    __builtin_prefetch(bytes);
+    __builtin_prefetch(bytes + sizeof(Entry) - 1);
+  }
   /// Numbers are below this; some of them may be free.
   [[nodiscard]] uint32_t end() const { return end_; }
   [[nodiscard]] size_t memory_bytes() const {
-    return pieces_.size() * piece * sizeof(Entry) + free_.capacity() * sizeof(uint32_t);
+    return end_ * sizeof(Entry) + free_.capacity() * sizeof(uint32_t);
   }
 
 private:
-  static constexpr uint32_t piece = 4096;
-  std::vector<std::unique_ptr<Entry[]>> pieces_;
+  static constexpr uint32_t piece = 1 << 16;
+  std::vector<std::vector<Entry, large_memory<Entry>>> pieces_;  // reserved whole, never grown
   std::vector<uint32_t> free_;
   uint32_t end_ = 0;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "storage/block/block_key.hpp"
+#include "storage/catalog/large_memory.hpp"
 
 #include <bit>
 #include <cstddef>
@@ -58,6 +59,8 @@ public:
 
   /// A look-up of this key will come soon.
   void prefetch(const block_key& key) const { __builtin_prefetch(&slots_[home(key)]); }
+  /// After `prefetch`, before `find`: the entry that the look-up will most likely read.
+  [[nodiscard]] uint32_t guess(const block_key& key) const { return slots_[home(key)].id; }
 
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] size_t memory_bytes() const { return slots_.capacity() * sizeof(slot); }
@@ -86,14 +89,14 @@ private:
   }
   template <class KeyAt>
   void grow(const KeyAt& key_at) {
-    std::vector<slot> old(slots_.size() * 2);
+    std::vector<slot, large_memory<slot>> old(slots_.size() * 2);
     old.swap(slots_);
     --shift_;
     for (const slot& s : old)
       if (s.id != none) place(key_at(s.id), s.id);
   }
 
-  std::vector<slot> slots_;
+  std::vector<slot, large_memory<slot>> slots_;
   size_t size_ = 0;
   int shift_ = 0;  // a home is the highest bits of a key
 };

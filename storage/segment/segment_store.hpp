@@ -108,7 +108,7 @@ private:
                 std::unique_ptr<metadata_journal> journal);
   result<void> load();
   result<void> load_files();
-  void trim_files();
+  void trim_files(const std::unordered_map<uint32_t, uint64_t>& ends);
 
   // changes (segment_store_change.cpp)
   using changing = std::function<void(catalogue_effects&, journal_batch&)>;

@@ -33,16 +33,18 @@ result<std::unique_ptr<block_store>> segment_store::open(
 
 result<void> segment_store::load() {
   if (auto files = load_files(); !files) return files;
-  uint64_t strays = 0;
   std::vector<block_key> stray_keys;
+  std::unordered_map<uint32_t, uint64_t> ends;  // of each segment's last block
   auto found = journal_->load([&](const block_record& record) {
     segment_table::segment* home = segments_.find(record.location.segment);
     const uint64_t end = record.location.offset + stride_of(record.length);
     if (record.state != block_state::committed || home == nullptr || end > home->bytes) {
       stray_keys.push_back(record.key);
-      ++strays;
       return;
     }
+    home->live += stride_of(record.length);
+    uint64_t& last = ends[record.location.segment];
+    last = std::max(last, end);
     catalogue_.load(record);
   });
   if (!found) return found.error();
@@ -55,13 +57,13 @@ result<void> segment_store::load() {
   clock_.resume(identity_.last_time);
 
   journal_batch batch;
-  batch.erase = catalogue_.finish_loading();
+  const catalogue_effects dropped = catalogue_.finish_loading();
+  for (const freed_space& space : dropped.freed)
+    segments_.free(space.location, stride_of(space.length));
+  batch.erase = dropped.erased;
   batch.erase.insert(batch.erase.end(), stray_keys.begin(), stray_keys.end());
   lost_at_open_ = batch.erase.size() + found->unreadable;
-  for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
-       id = catalogue_.next_committed(id + 1))
-    segments_.find(catalogue_.at(id).segment)->live += stride_of(catalogue_.at(id).length);
-  trim_files();
+  trim_files(ends);
 
   // A new life is on the device before anybody hears of it: leases of older ones are void (KV-28).
   ++identity_.epoch;
@@ -91,14 +93,7 @@ result<void> segment_store::load_files() {
 
 /// Behind the last block of a file there is only space that was set aside, or bytes that no record
 /// names.
-void segment_store::trim_files() {
-  std::unordered_map<uint32_t, uint64_t> ends;
-  for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
-       id = catalogue_.next_committed(id + 1)) {
-    const catalogue::entry& e = catalogue_.at(id);
-    uint64_t& end = ends[e.segment];
-    end = std::max(end, e.offset_units * location_unit + stride_of(e.length));
-  }
+void segment_store::trim_files(const std::unordered_map<uint32_t, uint64_t>& ends) {
   for (const auto& [number, end] : ends)
     if (segments_.find(number)->bytes > end && files_->trim(segment_name(number), end))
       segments_.shrink(number, end);
