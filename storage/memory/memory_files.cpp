@@ -72,8 +72,11 @@ result<void> memory_files::remove(const std::string& name) {
   return {};
 }
 
-void memory_files::run(std::span<file_operation> operations) {
-  for (file_operation& operation : operations) run_one(operation);
+void memory_files::run(std::span<file_operation> operations, const operation_ended& ended) {
+  for (file_operation& operation : operations) {
+    run_one(operation);
+    ended(operation);
+  }
 }
 
 void memory_files::run_one(file_operation& operation) {

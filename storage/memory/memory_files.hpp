@@ -20,7 +20,8 @@ public:
   result<std::vector<listed_file>> list() override;
   result<void> trim(const std::string& name, uint64_t bytes) override;
   result<void> remove(const std::string& name) override;
-  void run(std::span<file_operation> operations) override;
+  using file_layer::run;
+  void run(std::span<file_operation> operations, const operation_ended& ended) override;
   result<void> sync(stored_file& file) override;
   result<void> sync_names() override;
 

@@ -21,7 +21,9 @@ public:
   }
   result<std::vector<listed_file>> list() override { return files_->list(); }
   result<void> remove(const std::string& name) override { return files_->remove(name); }
-  void run(std::span<file_operation> operations) override { files_->run(operations); }
+  void run(std::span<file_operation> operations, const operation_ended& ended) override {
+    files_->run(operations, ended);
+  }
   result<void> sync(stored_file& file) override { return files_->sync(file); }
   result<void> sync_names() override { return files_->sync_names(); }
 

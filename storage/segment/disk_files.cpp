@@ -1,7 +1,6 @@
 #include "storage/segment/disk_files.hpp"
 
-#include "storage/block/block_record.hpp"
-#include "storage/segment/io_ring.hpp"
+#include "storage/segment/disk_lane.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,9 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <vector>
 
 namespace deepinfer::storage {
@@ -27,35 +26,65 @@ failure trouble(const std::string& what, int number) {
   return {code, what + ": " + std::strerror(number)};
 }
 
-struct open_file : stored_file {
-  ~open_file() override {
-    if (descriptor >= 0) ::close(descriptor);
+/// Rings with their operations, each used by one caller at a time.
+class lane_pool {
+public:
+  lane_pool(uint32_t rings, uint32_t depth) : depth_(std::max(1u, depth)), left_(rings) {}
+
+  /// Null: none is free, or the kernel gives none.
+  std::unique_ptr<disk_lane> take() {
+    {
+      std::lock_guard lock{mutex_};
+      for (auto lane = stuck_.begin(); lane != stuck_.end();) {
+        if ((*lane)->stuck()) {
+          ++lane;
+          continue;
+        }
+        idle_.push_back(std::move(*lane));
+        lane = stuck_.erase(lane);
+      }
+      if (!idle_.empty()) {
+        auto taken = std::move(idle_.back());
+        idle_.pop_back();
+        return taken;
+      }
+      if (left_ == 0) return nullptr;
+      --left_;
+    }
+    if (auto ring = io_ring::make(depth_))
+      return std::make_unique<disk_lane>(std::move(ring), depth_);
+    std::lock_guard lock{mutex_};  // never asked again
+    left_ = 0;
+    return nullptr;
   }
-  int descriptor = -1;
-  bool direct = false;
-};
+  void give(std::unique_ptr<disk_lane> used) {
+    std::lock_guard lock{mutex_};
+    (used->stuck() ? stuck_ : idle_).push_back(std::move(used));
+  }
+  [[nodiscard]] bool usable() {
+    auto probe = take();
+    if (!probe) return false;
+    give(std::move(probe));
+    return true;
+  }
+  [[nodiscard]] uint32_t stuck() {
+    std::lock_guard lock{mutex_};
+    return static_cast<uint32_t>(stuck_.size());
+  }
 
-struct free_aligned {
-  void operator()(std::byte* bytes) const { std::free(bytes); }
-};
-using aligned_buffer = std::unique_ptr<std::byte, free_aligned>;
-
-/// One operation while it runs: what is left of it, and a buffer of whole pages where the file is
-/// read and written past the cache.
-struct step {
-  file_operation* operation = nullptr;
-  uint64_t done = 0;
-  aligned_buffer buffer;
-  uint64_t buffer_bytes = 0;
-
-  [[nodiscard]] uint64_t wanted() const { return operation->head.size() + operation->tail.size(); }
-  [[nodiscard]] uint64_t total() const { return buffer ? buffer_bytes : wanted(); }
+private:
+  const uint32_t depth_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<disk_lane>> idle_, stuck_;
+  uint32_t left_;  // rings that may still be made
 };
 
 class folder_files final : public disk_files {
 public:
   folder_files(std::string folder, const disk_options& options)
-      : folder_(std::move(folder)), options_(options), rings_(options.rings, options.queue_depth) {}
+      : folder_(std::move(folder)), options_(options), lanes_(options.rings, options.queue_depth) {}
+
+  using disk_files::run;
 
   result<std::shared_ptr<stored_file>> create(const std::string& name, uint64_t bytes) override;
   result<void> trim(const std::string& name, uint64_t bytes) override {
@@ -71,7 +100,7 @@ public:
     if (::unlink(path(name).c_str()) != 0) return trouble("cannot remove " + name, errno);
     return {};
   }
-  void run(std::span<file_operation> operations) override;
+  void run(std::span<file_operation> operations, const operation_ended& ended) override;
   result<void> sync(stored_file& file) override {
     if (::fdatasync(static_cast<open_file&>(file).descriptor) != 0)
       return trouble("cannot sync a file", errno);
@@ -79,21 +108,19 @@ public:
   }
   result<void> sync_names() override;
   disk_report report() const override {
-    return {options_.submit == disk_options::submission::ring && rings_.usable(), direct_};
+    const uint32_t stuck = lanes_.stuck();
+    return {options_.submit == disk_options::submission::ring && (stuck > 0 || lanes_.usable()),
+            direct_, stuck};
   }
 
 private:
   [[nodiscard]] std::string path(const std::string& name) const { return folder_ + "/" + name; }
   result<std::shared_ptr<stored_file>> open_as(const std::string& name, int flags);
-  void submit(std::span<ring_operation> operations);
-  static bool prepare(step& s);
-  static ring_operation next_part(const step& s);
-  static bool settle(step& s, int64_t answer);
-  static void finish(step& s);
+  [[nodiscard]] bool by_ring(std::span<const file_operation> operations) const;
 
   const std::string folder_;
   const disk_options options_;
-  mutable ring_pool rings_;
+  mutable lane_pool lanes_;
   std::atomic<bool> direct_{false};
 };
 
@@ -146,106 +173,27 @@ result<void> folder_files::sync_names() {
   return {};
 }
 
-/// Past the cache everything is whole pages: memory, offset and length.
-bool folder_files::prepare(step& s) {
-  const auto& file = *static_cast<open_file*>(s.operation->file);
-  const uint64_t bytes = s.wanted();
-  if (!file.direct) return true;
-  s.buffer_bytes = (bytes + location_unit - 1) / location_unit * location_unit;
-  s.buffer.reset(static_cast<std::byte*>(std::aligned_alloc(location_unit, s.buffer_bytes)));
-  if (!s.buffer) return false;
-  if (s.operation->what == file_operation::kind::read) return true;
-  std::copy(s.operation->head.begin(), s.operation->head.end(), s.buffer.get());
-  std::copy(s.operation->tail.begin(), s.operation->tail.end(),
-            s.buffer.get() + s.operation->head.size());
-  std::fill_n(s.buffer.get() + bytes, s.buffer_bytes - bytes, std::byte{0});
-  return true;
+/// A write into the page cache copies and does not wait for the device; a ring would hand it to one
+/// kernel thread a file.
+bool folder_files::by_ring(std::span<const file_operation> operations) const {
+  if (operations.empty() || options_.submit != disk_options::submission::ring) return false;
+  return direct_ || operations.front().what == file_operation::kind::read;
 }
 
-ring_operation folder_files::next_part(const step& s) {
-  ring_operation part;
-  part.what = s.operation->what == file_operation::kind::read ? ring_operation::kind::read
-                                                              : ring_operation::kind::write;
-  part.descriptor = static_cast<open_file*>(s.operation->file)->descriptor;
-  part.offset = s.operation->offset + s.done;
-  const auto add = [&part](std::byte* bytes, uint64_t count) {
-    if (count > 0) part.parts[part.part_count++] = {bytes, count};
-  };
-  if (s.buffer) {
-    add(s.buffer.get() + s.done, s.buffer_bytes - s.done);
-    return part;
+void folder_files::run(std::span<file_operation> operations, const operation_ended& ended) {
+  const bool ring = by_ring(operations);
+  if (auto lane = ring ? lanes_.take() : nullptr) {
+    lane->run(operations, ended, options_.patience);
+    return lanes_.give(std::move(lane));
   }
-  const uint64_t head = s.operation->head.size();
-  if (s.done < head) add(s.operation->head.data() + s.done, head - s.done);
-  const uint64_t in_tail = s.done > head ? s.done - head : 0;
-  if (!s.operation->tail.empty())
-    add(s.operation->tail.data() + in_tail, s.operation->tail.size() - in_tail);
-  return part;
-}
-
-/// True when the operation has its outcome.
-bool folder_files::settle(step& s, int64_t answer) {
-  const bool reading = s.operation->what == file_operation::kind::read;
-  if (answer == -EINTR || answer == -EAGAIN) return false;
-  if (answer < 0 || (answer == 0 && !reading)) {
-    const bool full = answer == -ENOSPC || answer == -EDQUOT;
-    s.operation->result = full ? file_operation::outcome::full : file_operation::outcome::failed;
-    return true;
-  }
-  s.done += static_cast<uint64_t>(answer);
-  const bool end_of_file = answer == 0 || (s.buffer && s.done % location_unit != 0);
-  if (s.done < s.total() && !(reading && end_of_file)) return false;
-  s.operation->result = file_operation::outcome::done;
-  return true;
-}
-
-void folder_files::finish(step& s) {
-  file_operation& op = *s.operation;
-  op.transferred = std::min(s.done, s.wanted());
-  if (!s.buffer || op.what == file_operation::kind::write) return;
-  const uint64_t head = std::min<uint64_t>(op.transferred, op.head.size());
-  std::copy_n(s.buffer.get(), head, op.head.begin());
-  std::copy_n(s.buffer.get() + head, op.transferred - head, op.tail.begin());
-}
-
-void folder_files::submit(std::span<ring_operation> operations) {
-  // A write into the page cache copies and never waits for the device; a ring would hand it to one
-  // kernel thread a file.
-  const bool waits =
-      operations.size() > 1 && (direct_ || operations.front().what == ring_operation::kind::read);
-  if (waits && options_.submit == disk_options::submission::ring && rings_.run(operations)) return;
-  for (ring_operation& op : operations) {
-    const auto offset = static_cast<off_t>(op.offset);
-    const auto count = static_cast<int>(op.part_count);
-    op.answer = op.what == ring_operation::kind::read
-                    ? ::preadv(op.descriptor, op.parts, count, offset)
-                    : ::pwritev(op.descriptor, op.parts, count, offset);
-    if (op.answer < 0) op.answer = -errno;
-  }
-}
-
-void folder_files::run(std::span<file_operation> operations) {
-  std::vector<step> steps;
-  for (file_operation& op : operations) {
-    step s{.operation = &op};
-    if (prepare(s))
-      steps.push_back(std::move(s));
+  const bool device_stalls = ring && lanes_.stuck() > 0;
+  transfer one_at_a_time;
+  for (file_operation& operation : operations) {
+    if (device_stalls || !one_at_a_time.begin(operation, transfer::through::callers_memory))
+      operation.result = file_operation::outcome::failed;
     else
-      op.result = file_operation::outcome::failed;
-  }
-  // what comes back short goes out again for its rest
-  while (!steps.empty()) {
-    std::vector<ring_operation> parts;
-    for (const step& s : steps) parts.push_back(next_part(s));
-    submit(parts);
-    std::vector<step> left;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (settle(steps[i], parts[i].answer))
-        finish(steps[i]);
-      else
-        left.push_back(std::move(steps[i]));
-    }
-    steps = std::move(left);
+      one_at_a_time.run();
+    ended(operation);
   }
 }
 

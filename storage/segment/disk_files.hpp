@@ -2,6 +2,7 @@
 
 #include "storage/segment/file_layer.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,12 +21,16 @@ struct disk_options {
   submission submit = submission::ring;
   uint32_t queue_depth = 64;  ///< operations in flight per ring
   uint32_t rings = 4;         ///< calls of `run` at one time; more of them use system calls
+  /// Operations in a ring fail when the device has answered none of them for so long. System calls
+  /// cannot be given up, so while a ring waits for its device, reads do not go around it.
+  std::chrono::milliseconds patience = std::chrono::seconds{10};
 };
 
 /// What was really got, for reports.
 struct disk_report {
   bool ring = false;
   bool direct = false;
+  uint32_t stuck_rings = 0;  ///< that wait for a device
 };
 
 /// Files of one folder of a mounted file system; the folder is made if it is not there.

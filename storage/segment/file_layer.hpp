@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,9 @@ struct file_operation {
   uint64_t transferred = 0;
 };
 
+/// Hears of an operation that has its outcome, on the thread that runs it.
+using operation_ended = std::function<void(const file_operation&)>;
+
 struct listed_file {
   std::string name;
   uint64_t bytes = 0;
@@ -57,8 +61,12 @@ public:
   virtual result<void> trim(const std::string& name, uint64_t bytes) = 0;
   /// Readers that have it open go on reading.
   virtual result<void> remove(const std::string& name) = 0;
-  /// Runs all of them, in any order, and returns when all have an outcome.
-  virtual void run(std::span<file_operation> operations) = 0;
+  /// Runs all of them, in any order, and returns when all have an outcome. `ended` hears of each at
+  /// once, so that a caller works on one while others are on their way.
+  virtual void run(std::span<file_operation> operations, const operation_ended& ended) = 0;
+  void run(std::span<file_operation> operations) {
+    run(operations, [](const file_operation&) {});
+  }
   /// The file's bytes are on the device.
   virtual result<void> sync(stored_file& file) = 0;
   /// Names of created files are on the device.

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <sys/uio.h>
+#include "proto/types/result.hpp"
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -12,41 +13,43 @@ struct io_uring;
 
 namespace deepinfer::storage {
 
-/// One vectored read or write of a descriptor; what the kernel answered.
-struct ring_operation {
+/// One read or write of a descriptor. The bytes belong to the kernel until it answers.
+struct ring_request {
   enum class kind : uint8_t { read, write };
   kind what = kind::read;
   int descriptor = -1;
   uint64_t offset = 0;
-  iovec parts[2] = {};
-  uint32_t part_count = 0;
-  int64_t answer = 0;  ///< bytes, or a negative errno
+  std::span<std::byte> bytes;
+  uint32_t tag = 0;  ///< comes back with the answer
 };
 
-/// A few io_urings, each used by one caller at a time. The only place that knows liburing.
-class ring_pool {
-public:
-  ring_pool(uint32_t rings, uint32_t queue_depth);
-  ~ring_pool();
+struct ring_answer {
+  uint32_t tag = 0;
+  int64_t result = 0;  ///< bytes, or a negative errno
+};
 
-  /// False: no ring is free, or the kernel gives none; the caller does it otherwise.
-  [[nodiscard]] bool run(std::span<ring_operation> operations);
-  /// The kernel gave a ring.
-  [[nodiscard]] bool usable();
+/// One io_uring, for one thread at a time. The only place that knows liburing.
+class io_ring {
+public:
+  /// Null: an old kernel, or a container that forbids it.
+  [[nodiscard]] static std::unique_ptr<io_ring> make(uint32_t depth);
+
+  /// At most as many as its depth at once.
+  void push(const ring_request& request);
+  /// Submits what was pushed and waits for an answer: `deadline_exceeded` if none comes in time,
+  /// `unreachable` if the kernel refuses.
+  result<void> wait(std::chrono::milliseconds patience, std::vector<ring_answer>& answers);
+  /// Pushed and not answered.
+  [[nodiscard]] uint32_t in_flight() const { return in_flight_; }
 
 private:
   struct free_ring {
     void operator()(io_uring* ring) const;
   };
-  using ring = std::unique_ptr<io_uring, free_ring>;
+  explicit io_ring(std::unique_ptr<io_uring, free_ring> ring) : ring_(std::move(ring)) {}
 
-  ring take();
-  void give(ring used);
-
-  const uint32_t depth_;
-  std::mutex mutex_;
-  std::vector<ring> idle_;
-  uint32_t left_;  // rings that may still be made
+  std::unique_ptr<io_uring, free_ring> ring_;
+  uint32_t in_flight_ = 0;
 };
 
 }  // namespace deepinfer::storage

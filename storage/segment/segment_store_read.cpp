@@ -108,12 +108,12 @@ void segment_store::read_blocks(std::span<const found_block> blocks,
                             .file = blocks[i].file.get(),
                             .offset = blocks[i].location.offset,
                             .head = into[i]});
-    files_->run(operations);
     std::vector<size_t> again;
-    for (size_t k = 0; k < left.size(); ++k) {
-      const size_t i = left[k];
-      const bool answered = operations[k].result == file_operation::outcome::done;
-      const bool whole = answered && operations[k].transferred == blocks[i].length;
+    // each is verified while others are on their way
+    files_->run(operations, [&](const file_operation& operation) {
+      const size_t i = left[static_cast<size_t>(&operation - operations.data())];
+      const bool answered = operation.result == file_operation::outcome::done;
+      const bool whole = answered && operation.transferred == blocks[i].length;
       if (whole && block_checksum(blocks[i].key, into[i]) == blocks[i].checksum) {
         statuses[i] = read_status::ok;
         ++count_.read_blocks;
@@ -122,7 +122,7 @@ void segment_store::read_blocks(std::span<const found_block> blocks,
         statuses[i] = answered ? read_status::bad : read_status::failed;
         again.push_back(i);
       }
-    }
+    });
     left = std::move(again);
   }
   for (const size_t i : left) {
