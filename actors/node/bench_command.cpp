@@ -5,6 +5,8 @@
 #include "actors/bench/peer_process.hpp"
 #include "actors/bench/recipe_figures.hpp"
 #include "actors/bench/serve_figures.hpp"
+#include "actors/node/bench_kv_command.hpp"
+#include "actors/node/bench_output.hpp"
 #include "actors/node/commands.hpp"
 #include "kernels/api/cpu_device.hpp"
 #include "runtime/net/fabric/fabric_bench.hpp"
@@ -34,15 +36,7 @@ struct bench_flags {
 };
 
 int show(const result<std::vector<bench::figure>>& figures, const bench_flags& flags) {
-  if (!figures) {
-    std::fprintf(stderr, "deepinfer bench: %s\n", figures.error().detail.c_str());
-    return exit_failed;
-  }
-  if (flags.json)
-    for (const auto& f : *figures) std::printf("%s\n", bench::json_line(f).c_str());
-  else
-    std::fputs(bench::table(*figures).c_str(), stdout);
-  return exit_done;
+  return show_figures(figures, flags.json ? figure_form::json_lines : figure_form::table);
 }
 
 int done(const result<void>& how) {
@@ -197,6 +191,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
                      "a tokenizer.json (default: the bundled one)");
   recipe->add_option("--text", flags->text, "a UTF-8 file to encode (default: made-up text)");
   recipe->callback([flags, &exit_code] { exit_code = run_recipe(*flags); });
+  add_bench_kv(*bench, exit_code);
 }
 
 }  // namespace deepinfer

@@ -5,6 +5,7 @@ lines_test.py BINARY MODEL"""
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,9 @@ FIELDS = ['name', 'value', 'unit', 'ratio_to', 'ratio', 'runs', 'spread']
 
 
 class Bench(unittest.TestCase):
-    def run_bench(self, *arguments):
+    def run_bench(self, *arguments, **variables):
         with tempfile.TemporaryDirectory() as folder:
-            environment = dict(os.environ, DEEPINFER_RUNTIME_DIR=folder)
+            environment = dict(os.environ, DEEPINFER_RUNTIME_DIR=folder, **variables)
             return subprocess.run([BINARY, 'bench', *arguments], capture_output=True, text=True,
                                   timeout=90, check=False, env=environment)
 
@@ -115,6 +116,30 @@ class Bench(unittest.TestCase):
         got = self.run_bench('recipe', '--smoke', '--tokenizer', '/no/such/file')
         self.assertEqual(got.returncode, 1)
         self.assertIn('/no/such/file', got.stderr)
+
+    def test_kv_measures_stores_beside_the_disk_and_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines = self.lines('kv', '--path', folder)
+            self.assertEqual(os.listdir(folder), [])
+        self.check_lines(lines, ['kv.checksum_block', 'kv.match.indexed', 'kv.match.prompt_602_p99',
+                                 'kv.direct.store_write', 'kv.direct.store_random_read',
+                                 'kv.cached.files_random_read_verified',
+                                 'kv.restart.store_opened'])
+        values = {line['name']: line for line in lines}
+        for line in lines:
+            self.assertGreater(line['value'], 0, line)
+        self.assertLessEqual(values['kv.match.memory']['value'], 100)
+        if shutil.which('fio'):
+            self.assertEqual(values['kv.direct.store_random_read']['ratio_to'],
+                             'kv.direct.fio_random_read')
+
+    def test_kv_says_so_when_fio_is_not_installed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            got = self.run_bench('kv', '--smoke', '--json', '--only', 'disk', '--path', folder,
+                                 PATH=folder)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertIn('fio is not installed', got.stderr)
+        self.assertNotIn('fio', got.stdout)
 
     def test_without_json_it_is_a_table_with_one_row_a_figure(self):
         got = self.run_bench('fabric', '--smoke')

@@ -1,0 +1,75 @@
+#include "actors/node/bench_kv_command.hpp"
+
+#include "actors/bench/kv_figures.hpp"
+#include "actors/node/bench_output.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace deepinfer {
+namespace {
+
+struct kv_flags {
+  bool json = false;
+  bool smoke = false;
+  std::string only, durable = "index";
+  bench::kv_plan plan;
+};
+
+void shrink(bench::kv_plan& plan) {
+  plan.rounds = 1;
+  plan.index_blocks = 20'000;
+  plan.index_prompts = 20;
+  plan.disk_blocks = 8;
+  plan.batch = 4;
+  plan.restart_blocks = 2'000;
+}
+
+int run_kv(const kv_flags& flags) {
+  bench::kv_plan plan = flags.plan;
+  if (plan.folder.empty()) plan.folder = std::filesystem::temp_directory_path().string();
+  if (flags.smoke) shrink(plan);
+  if (!flags.only.empty()) {
+    if (flags.only != "match") plan.index_blocks = 0;
+    if (flags.only != "disk") plan.disk_blocks = 0;
+    if (flags.only != "restart") plan.restart_blocks = 0;
+  }
+  plan.durable = flags.durable == "process" ? storage::durability::process
+                 : flags.durable == "full"  ? storage::durability::full
+                                            : storage::durability::index;
+  return show_figures(bench::measure_kv_figures(plan),
+                      flags.json ? figure_form::json_lines : figure_form::table);
+}
+
+}  // namespace
+
+void add_bench_kv(CLI::App& bench, int& exit_code) {
+  auto* kv = bench.add_subcommand(
+      "kv",
+      "Stores of KV blocks: matching, bytes on a disk beside fio, opening with many records.");
+  auto flags = std::make_shared<kv_flags>();
+  bench::kv_plan& plan = flags->plan;
+  kv->add_flag("--json", flags->json, "one JSON line per figure");
+  kv->add_flag("--smoke", flags->smoke, "the smallest counts: that it runs, not how fast");
+  kv->add_option("--path", plan.folder,
+                 "a folder of the disk to measure; what is written there is removed (default: that "
+                 "of temporary files)")
+      ->check(CLI::ExistingDirectory);
+  kv->add_option("--only", flags->only, "one part alone")
+      ->check(CLI::IsMember({"match", "disk", "restart"}));
+  kv->add_option("--durable", flags->durable, "what a write waits for")
+      ->check(CLI::IsMember({"process", "index", "full"}));
+  kv->add_option("--rounds", plan.rounds, "of disk and restart")->check(CLI::Range(1, 99));
+  kv->add_option("--index-blocks", plan.index_blocks, "that a prompt is matched against")
+      ->check(CLI::Range(1u, 1'000'000'000u));
+  kv->add_option("--disk-blocks", plan.disk_blocks, "of 113,920 bytes, per round")
+      ->check(CLI::Range(1u, 1'000'000u));
+  kv->add_option("--restart-blocks", plan.restart_blocks, "records that a store is opened with")
+      ->check(CLI::Range(1u, 1'000'000'000u));
+  kv->callback([flags, &exit_code] { exit_code = run_kv(*flags); });
+}
+
+}  // namespace deepinfer
