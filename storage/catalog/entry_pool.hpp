@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace deepinfer::storage {
@@ -48,13 +49,13 @@ public:
   /// Numbers are below this; some of them may be free.
   [[nodiscard]] uint32_t end() const { return end_; }
   [[nodiscard]] size_t memory_bytes() const {
-    return end_ * sizeof(Entry) + free_.capacity() * sizeof(uint32_t);
+    return end_ * sizeof(Entry) + free_.size() * sizeof(uint32_t);
   }
 
 private:
   static constexpr uint32_t piece = 1 << 16;
   std::vector<std::vector<Entry, large_memory<Entry>>> pieces_;  // reserved whole, never grown
-  std::vector<uint32_t> free_;
+  std::deque<uint32_t> free_;  // never moved: removing the millionth entry takes no longer
   uint32_t end_ = 0;
 };
 

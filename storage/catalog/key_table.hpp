@@ -34,7 +34,7 @@ public:
   /// The key must not be there.
   template <class KeyAt>
   void insert(const block_key& key, uint32_t id, const KeyAt& key_at) {
-    if ((size_ + 1) * 4 > slots_.size() * 3) grow(key_at);
+    if (must_grow(1)) *this = grown(key_at);
     place(key, id);
     ++size_;
   }
@@ -55,6 +55,19 @@ public:
     }
     slots_[hole] = {};
     --size_;
+  }
+
+  /// Whether `more` insertions would make the table grow, which touches every slot.
+  [[nodiscard]] bool must_grow(size_t more) const { return (size_ + more) * 4 > slots_.size() * 3; }
+  /// A copy with room for twice as many: whoever holds a lock for readers makes it outside.
+  template <class KeyAt>
+  [[nodiscard]] key_table grown(const KeyAt& key_at) const {
+    key_table bigger;
+    bigger.resize(slots_.size() * 2);
+    for (const slot& s : slots_)
+      if (s.id != none) bigger.place(key_at(s.id), s.id);
+    bigger.size_ = size_;
+    return bigger;
   }
 
   /// A look-up of this key will come soon.
@@ -86,14 +99,6 @@ private:
     size_t at = home(key);
     while (slots_[at].id != none) at = next(at);
     slots_[at] = {id, tag_of(key)};
-  }
-  template <class KeyAt>
-  void grow(const KeyAt& key_at) {
-    std::vector<slot, large_memory<slot>> old(slots_.size() * 2);
-    old.swap(slots_);
-    --shift_;
-    for (const slot& s : old)
-      if (s.id != none) place(key_at(s.id), s.id);
   }
 
   std::vector<slot, large_memory<slot>> slots_;

@@ -15,7 +15,8 @@ constexpr uint32_t none = key_table::none;
 
 }  // namespace
 
-prefix_index::prefix_index(size_t expected_blocks) : table_(expected_blocks) {}
+prefix_index::prefix_index(const capacity& room)
+    : table_(room.expected_blocks), max_blocks_(room.max_blocks) {}
 
 feed_position prefix_index::position() const {
   std::shared_lock lock{mutex_};
@@ -26,6 +27,10 @@ void prefix_index::take(const block_change& change) {
   const uint32_t found = table_.find(change.key, key_at());
   if (change.kind == change_kind::removed) {
     if (found != none) drop(found);
+    return;
+  }
+  if (found == none && table_.size() >= max_blocks_) {
+    ++refused_;
     return;
   }
   const uint32_t id = found != none ? found : entries_.add();
@@ -43,6 +48,14 @@ void prefix_index::drop(uint32_t id) {
   entries_.remove(id);
 }
 
+// Nobody else changes the table, so reading all of it needs no lock; matches wait for a swap only.
+void prefix_index::make_room() {
+  if (!table_.must_grow(changes_at_once)) return;
+  key_table bigger = table_.grown(key_at());
+  std::unique_lock lock{mutex_};
+  std::swap(table_, bigger);
+}
+
 bool prefix_index::apply(const change_batch& batch) {
   {
     std::unique_lock lock{mutex_};
@@ -54,6 +67,7 @@ bool prefix_index::apply(const change_batch& batch) {
   }
   const std::span changes{batch.changes};
   for (size_t at = 0; at < changes.size(); at += changes_at_once) {
+    make_room();
     std::unique_lock lock{mutex_};
     for (const block_change& change :
          changes.subspan(at, std::min(changes_at_once, changes.size() - at))) {
@@ -83,6 +97,7 @@ void prefix_index::add_page(const snapshot_page& page) {
   first_page_ = false;
   const std::span blocks{page.blocks};
   for (size_t at = 0; at < blocks.size(); at += changes_at_once) {
+    make_room();
     std::unique_lock lock{mutex_};
     for (const block_change& block :
          blocks.subspan(at, std::min(changes_at_once, blocks.size() - at)))
@@ -111,6 +126,8 @@ uint32_t prefix_index::known_prefix(const prefix_query& query) const {
     const uint32_t id = table_.find(query.keys[index], key_at());
     return id != none && entries_[id].depth == query.first_depth + index;
   };
+  // parts of prompts are mostly stored whole or not at all
+  if (there(keys.size() - 1)) return static_cast<uint32_t>(keys.size());
   size_t known = 0, probe = 1;
   while (probe <= keys.size() && there(probe - 1)) {
     known = probe;
@@ -164,6 +181,7 @@ index_stats prefix_index::stats() const {
   s.changes = changes_;
   s.gaps = gaps_;
   s.snapshots = snapshots_;
+  s.refused = refused_;
   s.complete = complete_;
   return s;
 }

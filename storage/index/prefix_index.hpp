@@ -21,6 +21,7 @@ struct index_match {
 struct index_stats {
   uint64_t blocks = 0, memory_bytes = 0;
   uint64_t matches = 0, hash_collisions = 0;
+  uint64_t refused = 0;  ///< new blocks that found the index full
   uint64_t changes = 0, gaps = 0, snapshots = 0;
   bool complete = false;  ///< a snapshot was taken and the changes since are known
 };
@@ -30,7 +31,15 @@ struct index_stats {
 /// Matching may run in many threads beside one that feeds.
 class prefix_index {
 public:
-  explicit prefix_index(size_t expected_blocks = 0);
+  static constexpr size_t default_max_blocks = size_t{1} << 28;
+
+  /// Blocks beyond `max_blocks` are not taken: their prompts match less than they could.
+  struct capacity {
+    size_t expected_blocks = 0;
+    size_t max_blocks = default_max_blocks;
+  };
+  prefix_index() : prefix_index(capacity{}) {}
+  explicit prefix_index(const capacity& room);
 
   // ---- feeding, by one thread
   /// Where to go on reading changes; a zero epoch asks for a snapshot.
@@ -45,8 +54,8 @@ public:
   void end_snapshot();
 
   // ---- matching
-  /// The longest prefix by galloping, its last block and that one's parent confirmed by the
-  /// fingerprint of their tokens and media (KV-10).
+  /// The longest prefix: all of it, or else by galloping; its last block and that one's parent
+  /// confirmed by the fingerprint of their tokens and media (KV-10).
   [[nodiscard]] index_match match(const prefix_query& query) const;
   [[nodiscard]] index_stats stats() const;
 
@@ -63,6 +72,7 @@ private:
     return [this](uint32_t id) -> const block_key& { return entries_[id].key; };
   }
   void take(const block_change& change);
+  void make_room();
   void drop(uint32_t id);
   [[nodiscard]] uint32_t known_prefix(const prefix_query& query) const;
   [[nodiscard]] bool confirmed(const prefix_query& query, uint32_t index) const;
@@ -70,12 +80,13 @@ private:
   mutable std::shared_mutex mutex_;
   entry_pool<entry> entries_;
   key_table table_;
+  size_t max_blocks_;
   feed_position position_;
   feed_position snapshot_position_;
   uint32_t round_ = 1;
   bool first_page_ = false;
   bool complete_ = false;
-  uint64_t changes_ = 0, gaps_ = 0, snapshots_ = 0;
+  uint64_t changes_ = 0, gaps_ = 0, snapshots_ = 0, refused_ = 0;
   mutable std::atomic<uint64_t> matches_{0}, hash_collisions_{0};
 };
 
