@@ -16,7 +16,7 @@ void append_stamp(std::string& out, int32_t stamp) {
 
 class known_writer final : public answer_writer {
 public:
-  std::string begin() override { return {}; }
+  std::string begin(const answer_usage&) override { return {}; }
   fed feed(const fed_tokens& tokens) override {
     fed out;
     for (const int32_t id : tokens.ids) out.bytes += known_event(id);
@@ -55,7 +55,7 @@ public:
   stamped_writer(std::unique_ptr<answer_writer> real, const std::vector<int32_t>& words)
       : real_(std::move(real)), words_(words) {}
 
-  std::string begin() override { return real_->begin(); }
+  std::string begin(const answer_usage& usage) override { return real_->begin(usage); }
   fed feed(const fed_tokens& tokens) override {
     fed out;
     for (const int32_t id : tokens.ids) {

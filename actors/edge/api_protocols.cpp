@@ -1,7 +1,6 @@
 #include "actors/edge/api_protocols.hpp"
 
 #include "actors/edge/api_routes.hpp"
-#include "runtime/base/digest.hpp"
 #include "runtime/recipe/answer_stream.hpp"
 #include "runtime/recipe/messages/format.hpp"
 #include "runtime/recipe/model_list.hpp"
@@ -27,21 +26,22 @@ public:
       : prompt_tokens_(static_cast<uint32_t>(request.tokens.size())),
         stream_(std::move(tokenizer), request, std::move(identity)) {}
 
-  std::string begin() override {
+  std::string begin(const answer_usage& usage) override {
     if (begun_) return {};
     begun_ = true;
-    return stream_.start({prompt_tokens_, 0});
+    return stream_.start({prompt_tokens_, usage.cached_tokens});
   }
 
   fed feed(const fed_tokens& tokens) override {
-    std::string bytes = begin();
+    std::string bytes = begin({});
     bytes += stream_.push({tokens.choice, tokens.ids, tokens.logprobs});
     return {std::move(bytes), stream_.stopped(tokens.choice)};
   }
 
-  std::string end(const choice_result& how, const answer_usage&) override {
-    return begin() + stream_.finish({how.choice, finish_of(how.reason),
-                                     static_cast<uint64_t>(how.now.count())});
+  std::string end(const choice_result& how, const answer_usage& usage) override {
+    return begin(usage) +
+           stream_.finish({how.choice, finish_of(how.reason),
+                           static_cast<uint64_t>(how.now.count()), usage.cached_tokens});
   }
 
   std::string fail(const recipe::api_error& error) override { return stream_.fail(error); }
@@ -54,15 +54,11 @@ private:
   recipe::answer_stream stream_;
 };
 
-/// Clients of the same credentials share what the encoder remembers, others learn nothing of it,
-/// also by time. Every line counts: a proxy may add an `authorization` that is the same for all.
-/// Whoever wants a collision would have to know the other's credentials.
-std::string scope_of(const http_request& request) {
-  std::string credentials;
-  for (const http_header& h : request.headers)
-    if (!h.value.empty() && (h.name == "authorization" || h.name == "x-api-key"))
-      credentials.append(h.name).append(":").append(h.value).append("\n");
-  return credentials.empty() ? std::string{} : to_hex(digest_of(credentials));
+/// Clients of one tenant share what the encoder remembers, others learn nothing of it, also by
+/// time. The gateway has refused requests whose tenant is unclear.
+std::string scope_of(const http_request& request, header_trust headers) {
+  const auto party = party_of(request, {headers, cache_sharing::tenant, {}});
+  return party ? party->scope.id : credentials_of(request);
 }
 
 class api_protocols final : public protocol_codec {
@@ -75,7 +71,7 @@ public:
                           const exchange_context& context) const override {
     const api_route* way = find_route(request.path);
     if (way == nullptr) return recipe::bad_request({}, "No such route");
-    const std::string scope = scope_of(request);
+    const std::string scope = scope_of(request, setup_.headers);
     const recipe::prompt_reader reader{*setup_.tokenizer, *setup_.encoder, scope};
     switch (way->task) {
       case api_task::generate:

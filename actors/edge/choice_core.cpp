@@ -58,6 +58,7 @@ void choice_core::ask_again(const ask_route& what) {
 void choice_core::ask(const ask_route& what) {
   auto& state = self_->state;
   const uint32_t emitted = choice_.machine.emitted();
+  if (what.role == engine_role::prefill && choice_.hinted != emitted) return match_again(what);
   wire::draft<wire::RouteQuery> query;
   query->setPromptTokens(static_cast<uint32_t>(state.exchange->tokens.size()) + emitted);
   query->setMaxTokens(state.exchange->max_tokens - std::min(state.exchange->max_tokens, emitted));
@@ -78,6 +79,32 @@ void choice_core::ask(const ask_route& what) {
             core.apply(core.choice_.machine.route_failed(role, from_caf(e), core.now()));
           });
   state.card.sent(balancer);
+}
+
+std::vector<int32_t> choice_core::all_tokens() const {
+  std::vector<int32_t> tokens = self_->state.exchange->tokens;
+  tokens.insert(tokens.end(), choice_.emitted.begin(), choice_.emitted.end());
+  return tokens;
+}
+
+void choice_core::match_again(const ask_route& what) {
+  const auto& setup = *self_->state.setup;
+  choice_.hint = {};
+  choice_.hinted = choice_.machine.emitted();
+  if (!setup.check || !setup.cache.enabled) return ask(what);
+  const auto tokens = std::make_shared<const std::vector<int32_t>>(all_tokens());
+  self_->request(setup.check, setup.cache.match_within, match_prompt{tokens, setup.party})
+      .then(
+          [self = self_, number = choice_.number, what](const wire::msg<wire::CacheHint>& hint) {
+            choice_core core{self, number};
+            core.choice_.hint = hint;
+            core.ask_again(what);
+          },
+          [self = self_, number = choice_.number, what](const caf::error&) {
+            self->state.card.count("unmatched");
+            choice_core{self, number}.ask_again(what);
+          });
+  self_->state.card.sent(setup.check);
 }
 
 void choice_core::routed(engine_role role, const actor_ref& ref) {
@@ -121,14 +148,13 @@ void choice_core::run(const submit_prefill& what) {
   out->setDeadlineMs(request_core{self_}.time_left_ms());
   write_ref(out->initReplyTo(), state.sink_ref);
   out->setModel(state.setup->model);
-  std::vector<int32_t> tokens = exchange.tokens;
-  tokens.insert(tokens.end(), choice_.emitted.begin(), choice_.emitted.end());
-  out->setTokens(token_bytes(tokens));
+  out->setTokens(token_bytes(all_tokens()));
   out->setPromptTokens(static_cast<uint32_t>(exchange.tokens.size()));
   auto sampling = out->initSampling();
   write_sampling(sampling, choice_.sampling);
   sampling.setMaxTokens(exchange.max_tokens);
   sampling.setIgnoreEos(exchange.ignore_eos);
+  if (choice_.hint) out->setCache(choice_.hint.get());
   submit(what.engine, what.leg, state.setup->config.accept_within, out.freeze());
 }
 
@@ -188,6 +214,7 @@ void choice_core::ready(const wire::msg<wire::SequenceReady>& msg) {
     release_sequence_of(self_, msg);
     return apply(choice_.machine.refused(leg, rows.error(), now()));
   }
+  note_cached(in);
   // Kept before the machine answers: its effects read both.
   choice_.sequence = msg;
   choice_.arriving = *std::move(rows);
@@ -195,6 +222,20 @@ void choice_core::ready(const wire::msg<wire::SequenceReady>& msg) {
   apply(choice_.machine.sequence_ready(leg, in.getTokenIndex(), in.getToken(),
                                        reason_of(in.getFinish()), now()));
   stop_if_matched();
+}
+
+// Later legs compute outputs again, which are no part of the prompt.
+void choice_core::note_cached(wire::SequenceReady::Reader in) {
+  auto& state = self_->state;
+  if (!choice_.emitted.empty()) return;
+  const auto prompt = static_cast<uint32_t>(state.exchange->tokens.size());
+  const uint32_t cached = std::min(in.getCachedTokens(), prompt);
+  if (choice_.number == 0) state.cached_tokens = cached;
+  if (!state.setup->metrics) return;
+  const bool agent = state.setup->party.traffic == storage::traffic_class::agent;
+  counter* total =
+      agent ? state.setup->metrics->cached_tokens_agent : state.setup->metrics->cached_tokens_chat;
+  if (total != nullptr) total->add(cached);
 }
 
 void choice_core::tokens(wire::Tokens::Reader in) {

@@ -2,6 +2,8 @@
 
 #include "actors/edge/request.hpp"
 
+#include <vector>
+
 namespace deepinfer {
 
 /// Carries out what the machine of one choice decides; a view over the actor's state, made anew in
@@ -42,6 +44,10 @@ private:
               leg_epoch leg,
               std::chrono::milliseconds within,
               const wire::msg<Message>& what);
+  /// Looks up the prompt and what was put out behind it, then asks for a prefill engine.
+  void match_again(const schedule::ask_route& what);
+  [[nodiscard]] std::vector<int32_t> all_tokens() const;
+  void note_cached(wire::SequenceReady::Reader in);
   [[nodiscard]] engine_actor* engine(const schedule::engine_key& key);
   void routed(schedule::engine_role role, const actor_ref& ref);
   void stop_if_matched();

@@ -2,6 +2,7 @@
 
 #include "proto/codec/msg.hpp"
 #include "proto/types/token_logprobs.hpp"
+#include "proto/wire/cache.capnp.h"
 #include "proto/wire/request.capnp.h"
 #include "runtime/model/step_model.hpp"
 #include "runtime/schedule/request_machine.hpp"
@@ -19,6 +20,8 @@ struct choice_state {
   request_id id;                    ///< that engines know it by
   model::sampling_params sampling;  ///< with its own seed
   schedule::request_machine machine;
+  wire::msg<wire::CacheHint> hint;  ///< of the prompt and the first `hinted` outputs
+  uint32_t hinted = 0;
   wire::msg<wire::SequenceReady> sequence;  ///< under lease on a prefill engine
   std::vector<int32_t> emitted;             ///< all outputs so far; a new leg gets them as input
   /// Rows of the message at hand, the first one that of output `arriving_index`: the machine says

@@ -115,6 +115,8 @@ void start_request(self_ptr self, const visit& from) {
                   wrong_request(415, "unsupported_content_encoding",
                                 "The body has a content-encoding, which is not supported; send it "
                                 "as it is, without the header."));
+  const auto party = party_of(from.request(), state.parties);
+  if (!party) return refuse(self, from, party.error());
   auto places = std::make_shared<held_places>(state.places);
   if (!places->take(1))
     return refuse(self, from,
@@ -127,6 +129,7 @@ void start_request(self_ptr self, const visit& from) {
   const auto& setup = *state.requests;
   auto own = std::make_shared<request_setup>(setup);
   own->places = std::move(places);
+  own->party = *party;
   own->codec = least_loaded(state.setup.codecs, from.request().body.size());
   const request_actor made =
       self->spawn(request, std::shared_ptr<const request_setup>{own}, from.exchange, from.context);
@@ -202,15 +205,24 @@ void use(self_ptr self, const use_balancers& balancers) {
 
 }  // namespace
 
+party_rules make_party_rules(const gateway_config& gateway, const cache_config& cache) {
+  return {gateway.trust_tenant_header ? header_trust::believed : header_trust::none,
+          cache.share == "organization" ? cache_sharing::organization : cache_sharing::tenant,
+          gateway.agent_tenants};
+}
+
 gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<gateway_state> self,
                                           const gateway_setup& setup) {
   gateway_state& state = self->state;
   state.setup = setup;
   state.random = rng{setup.seed};
+  state.parties = make_party_rules(setup.config, setup.cache);
   state.card = actor_card{"gateway", *setup.hub};
   state.places = std::make_shared<answer_places>(setup.config.max_open_requests);
   state.requests = std::make_shared<request_setup>();
   state.requests->config = setup.requests;
+  state.requests->cache = setup.cache;
+  state.requests->check = setup.check;
   state.requests->model = setup.model;
   state.requests->hub = setup.hub;
   state.requests->protocol = setup.protocol;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/console/actor_card.hpp"
+#include "actors/edge/client_party.hpp"
 #include "actors/edge/request.hpp"
 #include "actors/messages/request.hpp"
 #include "runtime/base/rng.hpp"
@@ -22,6 +23,8 @@ namespace deepinfer {
 struct gateway_config {
   uint32_t max_open_requests = 1024;
   uint32_t codecs = 2;
+  bool trust_tenant_header = false;
+  std::vector<std::string> agent_tenants;
 
   template <class V>
   void describe(V& v) {
@@ -29,6 +32,13 @@ struct gateway_config {
             "Requests served at once, each further choice counted as one; over: 503.");
     v.field("codecs", codecs, between(1, 64),
             "Codec actors, each with a thread of its own; a huge prompt occupies one.");
+    v.field("trust_tenant_header", trust_tenant_header,
+            "Believe x-deepinfer-tenant, x-deepinfer-organization and x-deepinfer-class (agent or "
+            "chat), which say whose cached blocks a request shares and how long they live. Only "
+            "behind a proxy that sets them itself; else a client is known by its credentials.");
+    v.field("agent_tenants", agent_tenants,
+            "Tenants whose requests are agents' when no header says: names, or key: and the "
+            "SHA-256 of the credentials.");
   }
 };
 
@@ -38,9 +48,14 @@ struct pooled_codec {
   std::shared_ptr<codec_load> load;
 };
 
+[[nodiscard]] party_rules make_party_rules(const gateway_config& gateway,
+                                           const cache_config& cache);
+
 struct gateway_setup {
   gateway_config config;
   request_config requests;
+  cache_config cache;
+  prompt_matcher_actor check;  ///< null: without
   std::string model;
   remote_hub* hub = nullptr;
   node_id node;
@@ -62,6 +77,7 @@ struct gateway_state {
   actor_card card;
   gateway_setup setup;
   rng random;
+  party_rules parties;
   std::shared_ptr<request_setup> requests;
   std::map<caf::actor_addr, request_actor> open;
   std::shared_ptr<answer_places> places;

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "actors/cache/cache_config.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/edge/answer_places.hpp"
 #include "actors/edge/choice_state.hpp"
+#include "actors/messages/cache.hpp"
 #include "actors/messages/protocol.hpp"
 #include "actors/messages/request.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -73,6 +75,9 @@ struct request_metrics {
   histogram* first_token_seconds = nullptr;
   histogram* between_tokens_seconds = nullptr;
   histogram* whole_seconds = nullptr;
+  /// Prompt tokens that engines took from the cache, by traffic class.
+  counter* cached_tokens_agent = nullptr;
+  counter* cached_tokens_chat = nullptr;
 };
 
 /// What a gateway gives each of its requests.
@@ -87,6 +92,9 @@ struct request_setup {
   codec_actor codec;
   balancer_actor prefill_balancer;
   balancer_actor decode_balancer;
+  cache_config cache;
+  prompt_matcher_actor check;  ///< null: prompts are not looked up
+  cache_party party;           ///< of this request's client
   uint64_t low_water_bytes =
       256 << 10;                    ///< unsent bytes up to which a connection counts as drained
   uint64_t piece_bytes = 64 << 10;  ///< longest single write
@@ -104,8 +112,9 @@ struct request_state_data {
   std::vector<choice_state> choices;  ///< empty until the prompt is encoded, then of one size
   std::map<schedule::engine_key, engine_actor> engines;  ///< that this request has talked to
   actor_ref sink_ref;
-  bool begun = false;       ///< the stream's head is out
-  bool kept_alive = false;  ///< the head of a plain answer is out, with empty lines
+  uint32_t cached_tokens = 0;  ///< of the prompt, in the first choice's prefill
+  bool begun = false;          ///< the stream's head is out
+  bool kept_alive = false;     ///< the head of a plain answer is out, with empty lines
   bool ended = false;
   bool finishing = false;  ///< over, but the connection has not taken the end yet
   std::string unsent;      ///< refused by a full connection

@@ -43,8 +43,29 @@ void request_core::encoded(const encode_answer& answer) {
     return respond(200, *std::move(state.exchange->answered));
   }
   if (const auto why = admit()) return refuse(*why);
-  make_choices();
-  for (const choice_state& choice : state.choices) choice_core{self_, choice.number}.start();
+  match();
+}
+
+void request_core::match() {
+  const auto& setup = *self_->state.setup;
+  if (!setup.check || !setup.cache.enabled) return route({});
+  // The exchange keeps its tokens as long as anybody reads them.
+  const auto& exchange = self_->state.exchange;
+  const std::shared_ptr<const std::vector<int32_t>> tokens{exchange, &exchange->tokens};
+  self_->request(setup.check, setup.cache.match_within, match_prompt{tokens, setup.party})
+      .then([self =
+                 self_](const wire::msg<wire::CacheHint>& hint) { request_core{self}.route(hint); },
+            [self = self_](const caf::error&) {
+              self->state.card.count("unmatched");
+              request_core{self}.route({});
+            });
+  self_->state.card.sent(setup.check);
+}
+
+void request_core::route(const wire::msg<wire::CacheHint>& hint) {
+  if (self_->state.ended) return;
+  make_choices(hint);
+  for (const choice_state& choice : self_->state.choices) choice_core{self_, choice.number}.start();
 }
 
 std::optional<recipe::api_error> request_core::admit() {
@@ -62,7 +83,7 @@ std::optional<recipe::api_error> request_core::admit() {
   return std::nullopt;
 }
 
-void request_core::make_choices() {
+void request_core::make_choices(const wire::msg<wire::CacheHint>& hint) {
   auto& state = self_->state;
   const prepared_exchange& exchange = *state.exchange;
   const request_machine fresh{limits_of_choice(state.setup->config.limits, exchange.choices), now(),
@@ -71,6 +92,7 @@ void request_core::make_choices() {
   for (uint32_t i = 0; i < exchange.choices; ++i) {
     choice_state& choice = state.choices.emplace_back(
         choice_state{i, choice_id(state.id, i), exchange.sampling, fresh});
+    choice.hint = hint;
     choice.sampling.seed = choice_seed(exchange.sampling.seed, i);
     choice.sampling.logprobs = exchange.logprobs ? 1 + *exchange.logprobs : 0;
   }
@@ -167,8 +189,8 @@ void request_core::choice_over(const choice_state& choice, const end_request& wh
 void request_core::stop(end_reason reason, const failure& why) {
   auto& state = self_->state;
   if (state.finishing) return quit();
-  if (state.choices.empty())  // still being encoded
-    return reason == end_reason::failed ? refuse(recipe::to_api_error(why)) : quit();
+  if (state.choices.empty())  // still being encoded or matched
+    return reason == end_reason::failed ? fail(why) : quit();
   if (reason == end_reason::failed) {
     log_failure(state.choices.front(), why);
     return fail(why);
@@ -222,7 +244,8 @@ answer_usage request_core::usage() const {
   const auto& state = self_->state;
   const bool rerouted = std::any_of(state.choices.begin(), state.choices.end(),
                                     [](const choice_state& c) { return c.machine.reroutes() > 0; });
-  return {static_cast<uint32_t>(state.exchange->tokens.size()), 0, output_tokens(), rerouted};
+  return {static_cast<uint32_t>(state.exchange->tokens.size()), state.cached_tokens,
+          output_tokens(), rerouted};
 }
 
 void request_core::begin_stream() {
@@ -231,7 +254,7 @@ void request_core::begin_stream() {
   state.begun = true;
   static_cast<void>(
       state.client.responder->begin_stream(200, event_stream, with_request_id(state.id)));
-  write(state.exchange->writer->begin());
+  write(state.exchange->writer->begin(usage()));
 }
 
 void request_core::write(const std::string& bytes) {

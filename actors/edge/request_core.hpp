@@ -37,7 +37,11 @@ public:
 private:
   /// Takes a place for every choice, or says why not.
   [[nodiscard]] std::optional<recipe::api_error> admit();
-  void make_choices();
+  /// Asks what is stored of the prompt, for all choices; the only thing between the prompt and the
+  /// choice of an engine.
+  void match();
+  void route(const wire::msg<wire::CacheHint>& hint);
+  void make_choices(const wire::msg<wire::CacheHint>& hint);
   [[nodiscard]] choice_state* choice_of(wire::RequestKey::Reader key);
   void begin_stream();
   /// Sends, or keeps until the connection takes more.

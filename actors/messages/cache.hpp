@@ -69,6 +69,10 @@ struct match_prompt {
   cache_party party;
 };
 
+/// Asked by requests, on the way of their first token.
+using prompt_matcher_actor =
+    caf::typed_actor<caf::replies_to<match_prompt>::with<wire::msg<wire::CacheHint>>>;
+
 using kv_check_impl_actor =
     kv_check_actor::extend<caf::replies_to<match_prompt>::with<wire::msg<wire::CacheHint>>,
                            caf::reacts_to<wire::msg<wire::Members>>>;

@@ -23,6 +23,7 @@ namespace deepinfer {
 /// What an answer cost, for usage objects.
 struct answer_usage {
   uint32_t prompt_tokens = 0;
+  /// Of the prompt, that a cache saved; 0 until the first choice's prefill has told.
   uint32_t cached_tokens = 0;
   uint32_t output_tokens = 0;
   bool rerouted = false;
@@ -51,8 +52,9 @@ public:
   };
 
   virtual ~answer_writer() = default;
-  /// Bytes in front of the first token of a stream; nothing when called again.
-  virtual std::string begin() = 0;
+  /// Bytes in front of the first token of a stream, with what is known of its cost by then;
+  /// nothing when called again.
+  virtual std::string begin(const answer_usage& usage) = 0;
   virtual fed feed(const fed_tokens& tokens) = 0;
   /// The rest of a choice's stream; with the last choice the rest of the answer, or the whole of
   /// one in one piece.

@@ -127,10 +127,35 @@ private:
     return made;
   }
 
+  // On a thread of its own, since every request waits for it.
+  void spawn_check() {
+    kv_check_setup setup;
+    setup.config = plan_.settings.check;
+    setup.cache = plan_.settings.cache;
+    setup.model = plan_.model_name;
+    setup.hub = plan_.hub;
+    setup.metrics = plan_.match;
+    setup.spawn_feed = [system = &system_, hub = plan_.hub, console = made_.console](
+                           const feed_config& config,
+                           const std::shared_ptr<storage::prefix_index>& index) {
+      const index_feed_actor made = system->spawn(index_feed, config, hub, index);
+      caf::anon_send(console, track_actor{"index_feed", made});
+      return made;
+    };
+    made_.check =
+        service() ? system_.spawn<caf::detached>(kv_check, setup) : system_.spawn(kv_check, setup);
+    keep("kv_check", made_.check);
+    caf::anon_send(made_.membership, watch_members{made_.check});
+    offer("kv_check", plan_.hub->export_actor(kv_check_actor{made_.check}));
+  }
+
   void spawn_gateway() {
+    spawn_check();
     gateway_setup setup;
     setup.config = plan_.settings.gateway;
     setup.requests = plan_.settings.request;
+    setup.cache = plan_.settings.cache;
+    setup.check = made_.check;
     setup.model = plan_.model_name;
     setup.hub = plan_.hub;
     setup.node = plan_.self.id;

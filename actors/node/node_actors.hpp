@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/cache/cache_config.hpp"
+#include "actors/cache/kv_check.hpp"
 #include "actors/console/console.hpp"
 #include "actors/control/balancer.hpp"
 #include "actors/control/membership.hpp"
@@ -32,6 +33,7 @@ struct node_settings {
   engine_config prefill;
   engine_config decode;
   cache_config cache;
+  kv_check_config check;
   gateway_config gateway;
   request_config request;
   console_config console;
@@ -55,6 +57,7 @@ struct node_plan {
   std::string model_name;
   std::shared_ptr<const protocol_codec> protocol;  ///< for the gateway role
   std::shared_ptr<request_metrics> metrics;        ///< may be null
+  std::shared_ptr<match_metrics> match;            ///< may be null
   std::shared_ptr<log_sink> log;                   ///< may be null
   std::function<std::chrono::seconds()> unix_time;
   std::function<std::vector<std::string>()> recent_log;
@@ -68,6 +71,7 @@ struct node_actors {
   membership_impl_actor membership;
   console_impl_actor console;
   gateway_impl_actor gateway;  ///< null without the role
+  kv_check_self_actor check;   ///< beside the gateway
   std::vector<engine_impl_actor> engines;
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
@@ -80,7 +84,8 @@ struct node_actors {
 /// |----------------------------|--------------------------|-----------------------------------|
 /// | membership, console,       | node                     | the process ends, exit code 1     |
 /// | gateway, balancers,        |                          |                                   |
-/// | codecs, engines            |                          |                                   |
+/// | codecs, engines, kv_check, |                          |                                   |
+/// | its index_feeds            |                          |                                   |
 /// | batch                      | linked to its engine     | both end                          |
 /// | request                    | gateway, console         | its place is free again           |
 /// | request, as a receiver     | engines that run or hold | the sequence is dropped, what was |

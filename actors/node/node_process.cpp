@@ -271,6 +271,8 @@ node_plan running_node::plan() {
   plan.make_model = [this, next = size_t{0}]() mutable { return models_.at(next++); };
   plan.model_name = model_name_;
   plan.metrics = metrics_->requests();
+  plan.match = metrics_->matches();
+  plan.match->now = steady_now;
   plan.log = log_;
   plan.unix_time = unix_now;
   plan.recent_log = [log = log_] { return log->tail(200); };
@@ -295,6 +297,7 @@ result<std::shared_ptr<const protocol_codec>> running_node::make_protocol() {
   setup.model = {model_name_, config_.recipe.aliases, context_limit_};
   setup.model_created_s = static_cast<uint64_t>(unix_now().count());
   setup.options = *std::move(options);
+  setup.headers = make_party_rules(config_.actors.gateway, config_.actors.cache).headers;
   setup.counters = [all = *std::move(encoding)] { return all.counters(); };
   return make_api_protocols(std::move(setup));
 }

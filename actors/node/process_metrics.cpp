@@ -13,11 +13,16 @@ process_metrics::process_metrics(const net::transport& transport, const remote_h
       "deepinfer_request_between_tokens_seconds", "Between two output tokens.", bounds);
   requests_->whole_seconds = &all_->make_histogram("deepinfer_request_seconds",
                                                    "From the request to its last byte.", bounds);
+  for (const bool agent : {true, false})
+    (agent ? requests_->cached_tokens_agent : requests_->cached_tokens_chat) = &all_->make_counter(
+        "deepinfer_request_cached_tokens_total", "Prompt tokens that engines took from the cache.",
+        {{"class", agent ? "agent" : "chat"}});
   prompts_->prompts =
       &all_->make_counter("deepinfer_codec_prompts_total", "Prompts turned into ids.");
   prompts_->tokens = &all_->make_counter("deepinfer_codec_tokens_total", "Ids of those prompts.");
   prompts_->seconds = &all_->make_histogram("deepinfer_codec_encode_seconds",
                                             "From a prompt's text to its ids.", bounds);
+  make_match_metrics();
   const net::transport* t = &transport;
   total("deepinfer_net_frames_sent_total", "Frames sent to peers.",
         [t] { return static_cast<double>(t->stats().frames_sent); });
@@ -44,6 +49,23 @@ process_metrics::process_metrics(const net::transport& transport, const remote_h
         [h] { return static_cast<double>(h->stats().pending); });
   total("deepinfer_remote_bounced_total", "Requests answered with an error by the remote layer.",
         [h] { return static_cast<double>(h->stats().bounced); });
+}
+
+void process_metrics::make_match_metrics() {
+  matches_->seconds = &all_->make_histogram(
+      "deepinfer_cache_match_seconds", "To look up what is stored of a prompt, hashing included.",
+      exponential_bounds({1e-5, 2, 16}));
+  const auto fill = [this](match_counters& to, const char* use) {
+    const auto made = [&](const char* unit, const char* what) {
+      return &all_->make_counter(std::string{"deepinfer_cache_"} + unit + "_total",
+                                 std::string{"Of prompts, found stored or not, in "} + unit + '.',
+                                 {{"class", use}, {"found", what}});
+    };
+    to = {made("tokens", "hit"), made("tokens", "miss"), made("blocks", "hit"),
+          made("blocks", "miss")};
+  };
+  fill(matches_->agent, "agent");
+  fill(matches_->chat, "chat");
 }
 
 void process_metrics::total(const std::string& name,

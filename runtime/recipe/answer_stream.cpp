@@ -121,6 +121,7 @@ std::string answer_stream::finish(const choice_finish& how) {
   if (!of.parser.stopped()) of.parser.finish(chunks_);
   release(how.choice, out);
   --open_choices_;
+  if (how.cached_tokens) usage_.cached_tokens = *how.cached_tokens;
   format_->end(out, {how.choice, resolve(of, how.reason), of.parser.stop_sequence(), of.logprobs,
                      usage_, how.now_s, open_choices_ == 0});
   return out;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ public:
     uint32_t choice = 0;
     engine_finish reason = engine_finish::stop;
     uint64_t now_s = 0;  ///< Unix time in seconds
+    /// Of the prompt, if more is known than when the answer began.
+    std::optional<uint32_t> cached_tokens;
   };
   [[nodiscard]] std::string finish(const choice_finish& how);
 

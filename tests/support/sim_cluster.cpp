@@ -34,7 +34,7 @@ class sim_writer final : public answer_writer {
 public:
   sim_writer(const sim_request& request) : request_(request), stopped_(request.choices) {}
 
-  std::string begin() override { return ""; }
+  std::string begin(const answer_usage&) override { return ""; }
   fed feed(const fed_tokens& tokens) override {
     REQUIRE(tokens.choice < request_.choices);
     REQUIRE(tokens.logprobs.size() == (request_.logprobs ? tokens.ids.size() : 0));

@@ -82,7 +82,7 @@ class recording_writer final : public answer_writer {
 public:
   explicit recording_writer(std::shared_ptr<std::vector<written>> to) : to_(std::move(to)) {}
 
-  std::string begin() override { return {}; }
+  std::string begin(const answer_usage&) override { return {}; }
   fed feed(const fed_tokens& tokens) override {
     written& choice = to_->at(tokens.choice);
     choice.ids.insert(choice.ids.end(), tokens.ids.begin(), tokens.ids.end());
