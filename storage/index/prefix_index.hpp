@@ -38,7 +38,7 @@ public:
     size_t expected_blocks = 0;
     size_t max_blocks = default_max_blocks;
   };
-  prefix_index() : prefix_index(capacity{}) {}
+  explicit prefix_index(size_t expected_blocks = 0) : prefix_index(capacity{expected_blocks}) {}
   explicit prefix_index(const capacity& room);
 
   // ---- feeding, by one thread

@@ -104,7 +104,7 @@ void bench_index(uint64_t blocks) {
     if (!hasher.append(tokens, {}, keys)) give_up("hash");
     return keys;
   };
-  prefix_index index{{.expected_blocks = blocks}};
+  prefix_index index{blocks};
   test::rng random{3};
   index.begin_snapshot();
   snapshot_page page;
@@ -198,7 +198,7 @@ void bench_restart(const std::string& folder, uint64_t blocks) {
   const double open = seconds([&] {
     store = must(open_rocks_store({folder, {}, {}, config}), "open");
   });
-  prefix_index index{{.expected_blocks = blocks}};
+  prefix_index index{blocks};
   const double replica = seconds([&] {
     index.begin_snapshot();
     uint64_t cursor = 0;
