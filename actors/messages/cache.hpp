@@ -146,13 +146,18 @@ using kv_writer_actor =
 /// Rings right behind a block, as `step_model::export_rings` gave them.
 struct keep_rings {
   storage::block_key key;
+  /// Earlier ones of the same sequence, which nobody will ask for any more; zero: none.
+  storage::block_key replaces;
   uint64_t layout = 0;
   uint64_t scope = 0;
-  std::vector<model::state_part> parts;
+  std::shared_ptr<const std::vector<model::state_part>> parts;
 };
 
-using ring_host_impl_actor =
-    ring_host_actor::extend<caf::reacts_to<keep_rings>, caf::reacts_to<cache_tick>>;
+/// Changes have waited long enough to be told together.
+struct ring_flush {};
+
+using ring_host_impl_actor = ring_host_actor::
+    extend<caf::reacts_to<keep_rings>, caf::reacts_to<ring_flush>, caf::reacts_to<cache_tick>>;
 
 }  // namespace deepinfer
 
@@ -161,3 +166,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::persist_blocks)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_writer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::cache_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::keep_rings)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::ring_flush)

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "actors/cache/kv_writer_config.hpp"
+#include "actors/console/actor_card.hpp"
+#include "actors/messages/cache.hpp"
+#include "actors/remote/remote_hub.hpp"
+#include "actors/serve/staging_area.hpp"
+#include "runtime/net/transport.hpp"
+#include "runtime/policy/write_lanes.hpp"
+
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace deepinfer {
+
+struct kv_writer_setup {
+  kv_writer_config config;
+  remote_hub* hub = nullptr;            ///< outlives the writer
+  net::transport* transport = nullptr;  ///< outlives the writer
+  storage::writer_ref writer;           ///< id: the same for all lives of this node
+  /// Shared with the engines of this node.
+  std::shared_ptr<persist_budget> budget;
+};
+
+/// A store as the member table names it; `id` once it has answered.
+struct writer_store {
+  kv_store_actor handle;
+  std::optional<storage::block_key> id;
+  std::chrono::nanoseconds ask_at{};
+};
+
+struct kv_writer_state {
+  kv_writer_state() : lanes(policy::write_limits{}) {}
+
+  actor_card card;
+  kv_writer_setup setup;
+  actor_ref self_ref;
+  policy::write_lanes lanes;
+  std::unique_ptr<staging_area> staging;
+  std::map<std::pair<node_id, uint64_t>, actor_ref> services;  ///< all that are named
+  std::map<std::pair<node_id, uint64_t>, writer_store> stores;
+  std::map<storage::block_key, std::pair<node_id, uint64_t>> by_id;
+  std::map<uint64_t, persist_blocks> jobs;
+  uint64_t next_job = 1;
+  uint64_t stored_bytes = 0;  ///< and what of it was told at the last tick
+  uint64_t told_bytes = 0;
+  std::chrono::nanoseconds told_at{};
+  std::vector<caf::typed_response_promise<wire::msg<wire::Ack>>> drains;
+};
+
+/// Sends blocks of this node's engines to the stores that own their groups. Everything that goes
+/// wrong drops blocks and is counted; nobody waits for it.
+kv_writer_actor::behavior_type kv_writer(kv_writer_actor::stateful_pointer<kv_writer_state> self,
+                                         const kv_writer_setup& setup);
+
+}  // namespace deepinfer
