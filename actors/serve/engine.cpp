@@ -120,8 +120,8 @@ engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engi
         return self->state.card.info(*self, describe(self->state));
       },
       [self](const drain_engine&) { return engine_core{self}.drain(); },
-      [self](const step_done& done) { engine_core{self}.step_over(done); },
-      [self](const sequence_pulled& pulled) { engine_core{self}.pulled(pulled); },
+      [self](step_done& done) { engine_core{self}.step_over(done); },
+      [self](sequence_pulled& pulled) { engine_core{self}.pulled(pulled); },
       [self](const use_fetch& from) { self->state.fetch = from.handle; },
       [self](const engine_tick&) { on_tick(self); },
   };

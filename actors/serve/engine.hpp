@@ -5,6 +5,7 @@
 #include "actors/messages/engine.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "actors/serve/batch.hpp"
+#include "actors/serve/sequence_chain.hpp"
 #include "actors/serve/staging_area.hpp"
 #include "runtime/base/config.hpp"
 #include "runtime/net/transport.hpp"
@@ -18,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -66,8 +68,9 @@ struct engine_setup {
   remote_hub* hub = nullptr;            ///< outlives the engine
   net::transport* transport = nullptr;  ///< outlives the engine
   cache_config cache;
-  kv_writer_actor writer;      ///< of this process; null: nothing is stored
-  ring_host_impl_actor rings;  ///< of this process; null: rings are not kept
+  kv_writer_actor writer;                  ///< of this process; null: nothing is stored
+  std::shared_ptr<persist_budget> budget;  ///< shared with the writer
+  ring_host_impl_actor rings;              ///< of this process; null: rings are not kept
   /// Spawns one of the two batch actors; only the node knows how (own thread, or simulated).
   std::function<batch_actor(const batch_config&, const step_sink_actor&)> spawn_batch;
 };
@@ -88,6 +91,8 @@ struct engine_sequence {
   cache_line cache;            ///< root zero: its blocks are not stored
   uint32_t stored_blocks = 0;  ///< from the first on, that came from the cache
   uint32_t cached_tokens = 0;  ///< of the prompt, whose entries came from the cache and were used
+  sequence_chain chain;        ///< what of it is stored from here
+  storage::block_key rings;    ///< the last that were given to the host
   uint32_t life = 0;           ///< of `cell`: rows of an older one are not this sequence's any more
   bool ended = false;          ///< told to the sink, or nobody wants to know
   std::vector<model::state_part> waiting_parts;  ///< computed, but the staging area was full
@@ -105,10 +110,19 @@ struct engine_transfer {
   wire::msg<wire::DecodeSubmit> submit;
 };
 
+/// What the engine that takes a sequence over would store of it, still in the staging area.
+struct unsent_blocks {
+  cache_line cache;
+  uint32_t stored_blocks = 0;
+  std::vector<int32_t> tokens;
+  std::vector<staged_part> parts;
+};
+
 struct staged_for {
   leg_epoch leg{};
   uint64_t lease = 0;
-  leg_sink_actor sink;  ///< watched until the lease ends
+  leg_sink_actor sink;                  ///< watched until the lease ends
+  std::optional<unsent_blocks> blocks;  ///< stored from here if nobody takes the sequence (KV-17)
 };
 
 struct engine_state {

@@ -85,9 +85,12 @@ result<wire::msg<wire::Accepted>> engine_core::prefill(wire::PrefillSubmit::Read
     return failure{error_code::too_large, "the prompt has " + std::to_string(s.tokens.size()) +
                                               " tokens, the context limit is " +
                                               std::to_string(model.context_limit)};
+  s.cache = read_line(msg.getCache().getLine(), chain_layout(state.setup.cache, model.layout));
+  s.chain = sequence_chain{s.cache};
   const auto count = static_cast<uint32_t>(s.tokens.size());
   slot_id slot{};
-  const schedule::slot_request what{.prefill_tokens = count, .max_outputs = 1, .credit = 1};
+  const schedule::slot_request what{
+      .prefill_tokens = count, .max_outputs = 1, .credit = 1, .cut_at = ring_boundary(s)};
   if (const auto ok = admit(std::move(s), what, slot); !ok) return ok.error();
   state.card.count("accepted");
   pump();
@@ -114,6 +117,7 @@ caf::typed_response_promise<wire::msg<wire::Accepted>> engine_core::decode(
   s->leg = read_leg(msg.get().getKey());
   s->sink = *sink;
   s->cell = std::make_shared<sequence_cell>();
+  s->chain = sequence_chain{s->cache};
   s->deadline = now() + std::chrono::milliseconds(msg.get().getDeadlineMs());
   const auto computed = static_cast<uint32_t>(s->tokens.size()) - 1;
   const uint32_t left = s->max_tokens - s->outputs();
@@ -154,7 +158,10 @@ void engine_core::receiver_gone(const caf::actor_addr& sink) {
   std::vector<uint64_t> leases;
   for (const auto& [request, staged] : self_->state.staged)
     if (staged.sink.address() == sink) leases.push_back(staged.lease);
-  for (const uint64_t lease : leases) release_lease(lease);
+  for (const uint64_t lease : leases) {
+    hand_over_failed(lease);
+    release_lease(lease);
+  }
 }
 
 caf::typed_response_promise<wire::msg<wire::Ack>> engine_core::drain() {
@@ -181,7 +188,7 @@ bool engine_core::is_stuck() const {
          now() - state.last_step >= state.setup.config.stuck_after;
 }
 
-void engine_core::pulled(const sequence_pulled& result) {
+void engine_core::pulled(sequence_pulled& result) {
   engine_state& state = self_->state;
   const auto found = state.transfers.find(result.transfer);
   if (found == state.transfers.end()) return;
@@ -201,6 +208,7 @@ void engine_core::pulled(const sequence_pulled& result) {
   auto imported = state.setup.model->import_state(result.parts, computed);
   if (!imported) return give_up(imported.error());
   s.cell->state = *std::move(imported);
+  persist_computed(s, result.parts);
   state.card.count("accepted");
   wire::draft<wire::Accepted> accepted;
   accepted->setKey(transfer.submit.get().getKey());
@@ -224,6 +232,7 @@ step_job_row engine_core::job_row(const schedule::planned_row& row) {
   }
   // A prefill engine hands the sequence over behind its only output.
   out.export_state = row.sample && self_->state.setup.role == engine_role::prefill;
+  plan_read_out(s, row, out);
   return out;
 }
 
@@ -241,10 +250,12 @@ void engine_core::pump() {
   }
 }
 
-void engine_core::step_over(const step_done& done) {
+void engine_core::step_over(step_done& done) {
   self_->state.last_step = now();
-  for (const step_result_row& row : done.rows) {
+  for (step_result_row& row : done.rows) {
     const auto found = self_->state.sequences.find(row.slot);
+    if (found != self_->state.sequences.end() && row.life == found->second.life)
+      take_read_out(found->second, row);
     if (found == self_->state.sequences.end() || found->second.ended) {
       if (row.token >= 0) self_->state.card.count("tokens_wasted");  // EN-3
       continue;
@@ -307,7 +318,10 @@ void engine_core::expire() {
   engine_state& state = self_->state;
   if (const auto ended = state.staging->leases().expire(now()); !ended.empty()) {
     state.card.count("leases_expired", static_cast<int64_t>(ended.size()));
-    for (const uint64_t id : ended) lease_ended(id);
+    for (const uint64_t id : ended) {
+      hand_over_failed(id);
+      lease_ended(id);
+    }
     restage();
   }
   std::vector<slot_id> late;

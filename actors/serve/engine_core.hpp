@@ -18,8 +18,8 @@ public:
   result<wire::msg<wire::Accepted>> prefill(wire::PrefillSubmit::Reader msg);
   caf::typed_response_promise<wire::msg<wire::Accepted>> decode(
       const wire::msg<wire::DecodeSubmit>& msg);
-  void pulled(const sequence_pulled& result);
-  void step_over(const step_done& done);
+  void pulled(sequence_pulled& result);
+  void step_over(step_done& done);
 
   /// Plans and hands out steps until enough are in flight.
   void pump();
@@ -30,6 +30,8 @@ public:
   /// More outputs may be sent; kept for later while the sequence is still on its way here.
   void grant(schedule::slot_id slot, uint32_t outputs);
   void release_lease(uint64_t id);
+  /// The reader of what was staged under a lease will not come, or came in vain.
+  void hand_over_failed(uint64_t lease);
   /// The receiver of a sequence has ended: nobody wants what is computed or staged for it.
   void receiver_gone(const caf::actor_addr& sink);
   /// Frees what was staged for that leg, if it still is.
@@ -48,7 +50,21 @@ private:
                      const schedule::slot_request& what,
                      schedule::slot_id& slot);
   step_job_row job_row(const schedule::planned_row& row);
-  void sampled(schedule::slot_id slot, const step_result_row& row);
+  void sampled(schedule::slot_id slot, step_result_row& row);
+  // engine_persist.cpp
+  [[nodiscard]] uint32_t ring_boundary(const engine_sequence& s) const;
+  void plan_read_out(const engine_sequence& s,
+                     const schedule::planned_row& row,
+                     step_job_row& out) const;
+  void take_read_out(engine_sequence& s, step_result_row& row);
+  void persist(sequence_chain& chain,
+               std::span<const int32_t> tokens,
+               std::vector<model::state_part>& parts);
+  void persist_computed(engine_sequence& s, std::vector<model::state_part>& parts);
+  [[nodiscard]] std::optional<unsent_blocks> unsent(const engine_sequence& s,
+                                                    const staged_sequence& staged) const;
+  void persist_unsent(const staged_for& staged);
+
   void hand_over(schedule::slot_id slot, std::vector<model::state_part> parts);
   bool stage(schedule::slot_id slot);
   void send_ready(schedule::slot_id slot, wire::FinishReason finish, const staged_sequence* staged);

@@ -21,7 +21,7 @@ wire::FinishReason engine_core::finish_of(const engine_sequence& s, int32_t toke
   return wire::FinishReason::NONE;
 }
 
-void engine_core::sampled(slot_id slot, const step_result_row& row) {
+void engine_core::sampled(slot_id slot, step_result_row& row) {
   engine_state& state = self_->state;
   engine_sequence& s = state.sequences.at(slot);
   s.tokens.push_back(row.token);
@@ -33,7 +33,8 @@ void engine_core::sampled(slot_id slot, const step_result_row& row) {
     if (reason != wire::FinishReason::NONE) finish(slot);
     return;
   }
-  if (reason == wire::FinishReason::NONE) return hand_over(slot, row.parts);
+  if (reason == wire::FinishReason::NONE) return hand_over(slot, std::move(row.parts));
+  persist_computed(s, row.parts);
   send_ready(slot, reason, nullptr);
   finish(slot);
 }
@@ -55,14 +56,17 @@ bool engine_core::stage(slot_id slot) {
   engine_sequence& s = state.sequences.at(slot);
   const auto staged = state.staging->stage(s.waiting_parts, now(), state.setup.config.lease_ttl);
   if (!staged && staged.error().code == error_code::no_capacity) return false;
+  if (staged) persist_computed(s, s.waiting_parts);
   s.waiting_parts.clear();
   if (staged) {
     watch(s.sink);  // beyond the end of the sequence, until somebody has fetched it
-    const auto [entry, fresh] =
-        state.staged.try_emplace(s.request, staged_for{s.leg, staged->lease, s.sink});
-    if (!fresh) {  // an older leg's, which is left to its lease
-      unwatch(entry->second.sink);
-      entry->second = {s.leg, staged->lease, s.sink};
+    staged_for waiting{s.leg, staged->lease, s.sink, unsent(s, *staged)};
+    const auto found = state.staged.find(s.request);
+    if (found == state.staged.end()) {
+      state.staged.emplace(s.request, std::move(waiting));
+    } else {  // an older leg's, which is left to its lease
+      unwatch(found->second.sink);
+      found->second = std::move(waiting);
     }
     send_ready(slot, wire::FinishReason::NONE, &*staged);
     finish(slot);
@@ -128,6 +132,11 @@ void engine_core::release_lease(uint64_t id) {
   answer_drain();
 }
 
+void engine_core::hand_over_failed(uint64_t lease) {
+  for (const auto& [request, staged] : self_->state.staged)
+    if (staged.lease == lease) return persist_unsent(staged);
+}
+
 void engine_core::lease_ended(uint64_t id) {
   auto& staged = self_->state.staged;
   for (auto it = staged.begin(); it != staged.end(); ++it) {
@@ -140,8 +149,10 @@ void engine_core::lease_ended(uint64_t id) {
 
 void engine_core::forget_staged(const request_id& request, leg_epoch leg) {
   const auto found = self_->state.staged.find(request);
-  if (found != self_->state.staged.end() && found->second.leg == leg)
-    release_lease(found->second.lease);
+  if (found == self_->state.staged.end() || found->second.leg != leg) return;
+  const uint64_t lease = found->second.lease;
+  hand_over_failed(lease);
+  release_lease(lease);
 }
 
 }  // namespace deepinfer

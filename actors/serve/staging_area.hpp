@@ -46,6 +46,10 @@ public:
                                 storage::time_point now,
                                 std::chrono::nanoseconds ttl);
 
+  /// What was staged there; valid until something else is staged after its lease has ended.
+  [[nodiscard]] std::span<const std::byte> bytes_of(const staged_part& part) const {
+    return memory_.subspan(part.offset, part.length);
+  }
   [[nodiscard]] storage::lease_table& leases() { return leases_; }
   [[nodiscard]] const storage::lease_table& leases() const { return leases_; }
 

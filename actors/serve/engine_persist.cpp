@@ -1,0 +1,129 @@
+#include "actors/serve/engine_core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+/// What an engine gives to the shared cache: blocks that are final, to the writer, and rings at
+/// block boundaries, to the host. Only moves vectors; a step never waits for it.
+namespace deepinfer {
+
+using model::cache_block_tokens;
+using schedule::engine_role;
+
+namespace {
+
+bool persists(const engine_setup& setup) {
+  const std::string& by = setup.cache.persist_by;
+  const std::string_view own = setup.role == engine_role::decode ? "decode" : "prefill";
+  return setup.cache.enabled && setup.writer && setup.budget && (by == own || by == "both");
+}
+
+bool keeps_rings(const engine_setup& setup) {
+  if (!setup.cache.enabled || !setup.rings || setup.cache.persist_by == "nobody") return false;
+  // Behind blocks that nobody stores rings are of no use.
+  return setup.role == engine_role::prefill || persists(setup);
+}
+
+}  // namespace
+
+uint32_t engine_core::ring_boundary(const engine_sequence& s) const {
+  const engine_setup& setup = self_->state.setup;
+  if (setup.role != engine_role::prefill || !keeps_rings(setup) || !s.cache.root) return 0;
+  const auto blocks = static_cast<uint32_t>(s.tokens.size() / cache_block_tokens);
+  return blocks < setup.cache.min_hit_blocks ? 0 : blocks * cache_block_tokens;
+}
+
+void engine_core::plan_read_out(const engine_sequence& s,
+                                const schedule::planned_row& row,
+                                step_job_row& out) const {
+  const engine_setup& setup = self_->state.setup;
+  if (!row.ends_block || !s.cache.root) return;
+  const uint32_t end = row.first + row.count;
+  if (setup.role == engine_role::prefill) {
+    out.export_rings = end == ring_boundary(s);
+    return;
+  }
+  // Without drafts all that a step computes is accepted, so the block is final with it (KV-18).
+  const uint32_t block = end / cache_block_tokens - 1;
+  if (!persists(setup) || !s.chain.open() || block != s.chain.given()) return;
+  if (!setup.budget->is_open()) return;
+  out.first_block = block;
+  out.block_count = 1;
+  out.export_rings = keeps_rings(setup);
+}
+
+void engine_core::take_read_out(engine_sequence& s, step_result_row& row) {
+  engine_state& state = self_->state;
+  if (row.failed || (row.blocks.empty() && row.rings.empty())) return;
+  uint32_t end = ring_boundary(s);
+  if (!row.blocks.empty()) {
+    end = (row.blocks.back().index + 1) * cache_block_tokens;
+    persist(s.chain, std::span{s.tokens}.first(end), row.blocks);
+  }
+  if (row.rings.empty() || !state.setup.rings) return;
+  s.chain.extend(std::span{s.tokens}.first(end));
+  const storage::block_key key = s.chain.key(end / cache_block_tokens - 1);
+  self_->send(state.setup.rings,
+              keep_rings{key, std::exchange(s.rings, key), s.cache.layout, s.cache.scope,
+                         std::make_shared<std::vector<model::state_part>>(std::move(row.rings))});
+  state.card.sent(state.setup.rings);
+  state.card.count("rings_kept");
+}
+
+void engine_core::persist(sequence_chain& chain,
+                          std::span<const int32_t> tokens,
+                          std::vector<model::state_part>& parts) {
+  engine_state& state = self_->state;
+  if (!chain.open() || !state.setup.writer || !state.setup.budget) return;
+  chain.extend(tokens);
+  while (auto blocks = chain.take(parts, tokens)) {
+    const auto count = static_cast<int64_t>(blocks->keys.size());
+    if (!state.setup.budget->take(bytes_of(*blocks))) {
+      // The newest go, never parents: from here on nothing of this sequence is stored (KV-21).
+      chain.cut();
+      state.card.count("blocks_not_persisted", count);
+      return;
+    }
+    state.card.count("blocks_persisted", count);
+    self_->send(state.setup.writer, *std::move(blocks));
+    state.card.sent(state.setup.writer);
+  }
+}
+
+void engine_core::persist_computed(engine_sequence& s, std::vector<model::state_part>& parts) {
+  if (!persists(self_->state.setup) || !s.cache.root) return;
+  const std::span tokens{s.tokens.data(), s.tokens.size() - 1};  // the last one is not computed
+  s.chain.skip(s.stored_blocks);
+  persist(s.chain, tokens, parts);
+}
+
+std::optional<unsent_blocks> engine_core::unsent(const engine_sequence& s,
+                                                 const staged_sequence& staged) const {
+  const engine_setup& setup = self_->state.setup;
+  const bool others_do = setup.cache.enabled && setup.writer && setup.cache.persist_by == "decode";
+  if (!others_do || !s.cache.root) return std::nullopt;
+  unsent_blocks out{s.cache, s.stored_blocks, s.tokens, {}};
+  for (const staged_part& part : staged.parts)
+    if (part.kind == model::part_kind::block && part.index >= s.stored_blocks)
+      out.parts.push_back(part);
+  return out;
+}
+
+void engine_core::persist_unsent(const staged_for& staged) {
+  engine_state& state = self_->state;
+  if (!staged.blocks || staged.blocks->parts.empty()) return;
+  const unsent_blocks& from = *staged.blocks;
+  sequence_chain chain{from.cache};
+  chain.skip(from.stored_blocks);
+  std::vector<model::state_part> parts;
+  // Nobody could store all of this: not read out for nothing.
+  if (!state.setup.budget || !state.setup.budget->is_open()) return;
+  for (const staged_part& part : from.parts) {
+    const auto bytes = state.staging->bytes_of(part);
+    parts.push_back({part.kind, part.index, {bytes.begin(), bytes.end()}});
+  }
+  state.card.count("handovers_persisted");
+  persist(chain, std::span{from.tokens}.first(from.tokens.size() - 1), parts);
+}
+
+}  // namespace deepinfer
