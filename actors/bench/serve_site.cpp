@@ -27,6 +27,8 @@ public:
     if (server_) server_->stop();
     for (const auto& actor : actors_.essential)
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    for (const auto& actor : actors_.companions)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   }
 
   result<void> open(const site_plan& plan) {

@@ -1,7 +1,10 @@
 #include "actors/node/node_actors.hpp"
 
+#include "actors/cache/kv_writer.hpp"
+#include "actors/cache/ring_host.hpp"
 #include "actors/edge/codec.hpp"
 #include "actors/serve/batch.hpp"
+#include "runtime/base/digest.hpp"
 
 #include <caf/send.hpp>
 
@@ -36,6 +39,7 @@ public:
 
   result<node_actors> run() {
     if (const auto ok = spawn_control(); !ok) return ok.error();
+    if (has(node_role::prefill) || has(node_role::decode)) spawn_persistence();
     if (has(node_role::prefill))
       if (const auto ok = spawn_engine(schedule::engine_role::prefill); !ok) return ok.error();
     if (has(node_role::decode))
@@ -88,6 +92,36 @@ private:
                                                     plan_.model_name, layout}});
   }
 
+  // The same for all lives of a node, so that its blocks of an earlier one can be told.
+  [[nodiscard]] uint64_t writer_id() const { return digest_of(plan_.self.address).lo; }
+
+  template <class Handle>
+  void accompany(std::string kind, const Handle& handle) {
+    track(std::move(kind), handle);
+    made_.companions.push_back(caf::actor_cast<caf::actor>(handle));
+  }
+
+  // For the engines of this node together.
+  void spawn_persistence() {
+    const cache_config& cache = plan_.settings.cache;
+    if (!cache.enabled || cache.persist_by == "nobody") return;
+    kv_writer_setup writer;
+    writer.config = plan_.settings.kvwriter;
+    writer.hub = plan_.hub;
+    writer.transport = plan_.transport;
+    writer.writer = {writer_id(), plan_.self.epoch};
+    budget_ = std::make_shared<persist_budget>(writer.config.queue_bytes);
+    writer.budget = budget_;
+    made_.writer = service() ? system_.spawn<caf::detached>(kv_writer, writer)
+                             : system_.spawn(kv_writer, writer);
+    accompany("kv_writer", made_.writer);
+    caf::anon_send(made_.membership, watch_members{made_.writer});
+    rings_ =
+        system_.spawn(ring_host, ring_host_setup{plan_.settings.rings, plan_.hub, plan_.transport});
+    accompany("ring_host", rings_);
+    offer("ring_host", plan_.hub->export_actor(ring_host_actor{rings_}));
+  }
+
   result<void> spawn_engine(schedule::engine_role role) {
     const bool prefill = role == schedule::engine_role::prefill;
     engine_setup setup;
@@ -97,6 +131,10 @@ private:
     if (!setup.model) return failure{error_code::internal, "no model for an engine"};
     setup.hub = plan_.hub;
     setup.transport = plan_.transport;
+    setup.cache = plan_.settings.cache;
+    setup.writer = made_.writer;
+    setup.budget = budget_;
+    setup.rings = rings_;
     setup.spawn_batch = [system = &system_, in_service = service(), console = made_.console](
                             const batch_config& config, const step_sink_actor& engine) {
       const batch_actor made = in_service ? system->spawn<caf::detached>(batch, config, engine)
@@ -193,6 +231,8 @@ private:
   caf::actor_system& system_;
   const node_plan& plan_;
   node_actors made_;
+  std::shared_ptr<persist_budget> budget_;  // null without a writer
+  ring_host_impl_actor rings_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "actors/cache/cache_config.hpp"
 #include "actors/cache/kv_check.hpp"
+#include "actors/cache/kv_writer_config.hpp"
 #include "actors/console/console.hpp"
 #include "actors/control/balancer.hpp"
 #include "actors/control/membership.hpp"
@@ -34,6 +35,8 @@ struct node_settings {
   engine_config decode;
   cache_config cache;
   kv_check_config check;
+  kv_writer_config kvwriter;
+  ring_host_config rings;
   gateway_config gateway;
   request_config request;
   console_config console;
@@ -73,8 +76,11 @@ struct node_actors {
   gateway_impl_actor gateway;  ///< null without the role
   kv_check_self_actor check;   ///< beside the gateway
   std::vector<engine_impl_actor> engines;
+  kv_writer_actor writer;  ///< null when nothing is stored from here
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
+  /// Actors without which a node only does more work; they end with it.
+  std::vector<caf::actor> companions;
 };
 
 /// Spawns what the roles need and connects it; publishes membership and console.
@@ -87,6 +93,7 @@ struct node_actors {
 /// | codecs, engines, kv_check, |                          |                                   |
 /// | its index_feeds            |                          |                                   |
 /// | batch                      | linked to its engine     | both end                          |
+/// | kv_writer, ring_host       | nobody                   | blocks, rings are not kept        |
 /// | request                    | gateway, console         | its place is free again           |
 /// | request, as a receiver     | engines that run or hold | the sequence is dropped, what was |
 /// |                            | its sequence             | staged for it is freed            |

@@ -30,6 +30,8 @@ process_config::process_config() {
   schema_.section("decode", "Decode engine.", actors.decode);
   schema_.section("kvcache", "Use of the shared KV cache.", actors.cache);
   schema_.section("kvcheck", "What gateways know of the stores.", actors.check);
+  schema_.section("kvwriter", "Blocks on their way to the KV stores.", actors.kvwriter);
+  schema_.section("rings", "Window rings of conversations.", actors.rings);
   schema_.section("console", "Console.", actors.console);
   schema_.environment_name("DEEPINFER_HF_MODEL_DIR", "node.model");
   for (const char* name : {"DEEPINFER_ACCELERATOR", "DEEPINFER_ENABLE_MTP_VARLEN",

@@ -381,6 +381,9 @@ void running_node::stop() {
       if (!lost_)
         self->request(engine, config_.node.drain, drain_engine{})
             .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
+    if (actors_.writer && !lost_)
+      self->request(actors_.writer, config_.node.drain, drain_writer{})
+          .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
   }
 
   if (gateway_http_) gateway_http_->stop();
@@ -389,6 +392,8 @@ void running_node::stop() {
   if (hub_) hub_->stop();
   if (system_) {
     for (const auto& actor : actors_.essential)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    for (const auto& actor : actors_.companions)
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
     node_ = nullptr;
