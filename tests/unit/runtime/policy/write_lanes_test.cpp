@@ -68,6 +68,135 @@ std::vector<write_end> all(write_end end, size_t count) {
   return std::vector<write_end>(count, end);
 }
 
+/// Random jobs, stores that come, go, fail and answer in any order.
+class random_run {
+public:
+  explicit random_run(uint64_t seed)
+      : random_(seed),
+        faults_(seed % 3 != 0),
+        replicas_(1 + random_.below(3)),
+        lanes_({.puts_per_store = 1 + random_.below(3),
+                .lanes = faults_ ? 16u : 4096u,
+                .keys_per_lane = 40}) {}
+
+  void join() {
+    known_.push_back(a_store(random_.next(), replicas_));
+    stores_[id_of(known_.back())];
+    lanes_.set_store(known_.back(), now_);
+  }
+
+  void step() {
+    now_ += std::chrono::milliseconds(random_.below(300));
+    const uint32_t what = random_.below(10);
+    if (what < 4)
+      add();
+    else if (what < 9 && !sent_.empty())
+      answer(random_.below(static_cast<uint32_t>(sent_.size())));
+    else if (faults_ && known_.size() > 1 && random_.below(20) == 0)
+      leave();
+    else if (known_.size() < 6 && random_.below(20) == 0)
+      join();
+    send();
+    collect();
+  }
+
+  void finish() {
+    healed_ = true;
+    while (!lanes_.idle()) {
+      send();
+      REQUIRE_FALSE(sent_.empty());
+      answer(static_cast<uint32_t>(sent_.size()) - 1);
+      collect();
+    }
+    collect();
+  }
+
+  void check_end() const {
+    CHECK(over_ == number_);
+    CHECK(open_.empty());
+    CHECK(lanes_.puts_in_flight() == 0);
+    if (faults_) return;
+    // Without faults every block lies somewhere, and only where its group's home was.
+    for (const auto& [chain, blocks] : written_)
+      for (uint32_t depth = 0; depth < blocks; ++depth) {
+        const auto copies = std::count_if(stores_.begin(), stores_.end(), [&](const auto& s) {
+          return s.second.blocks.contains(key_at(chain, depth));
+        });
+        REQUIRE(copies >= 1);
+        REQUIRE(copies <= replicas_);
+      }
+  }
+
+private:
+  void add() {
+    const uint64_t chain = 1 + random_.below(12);
+    const uint32_t first = written_[chain];
+    const uint32_t count = 1 + random_.below(group - first % group);
+    ++number_;
+    open_[number_] = a_job(number_, chain, first, count);
+    lanes_.add(open_[number_], now_);
+    written_[chain] += count;
+  }
+
+  void leave() {
+    lanes_.remove_store(id_of(known_.front()), now_);
+    known_.erase(known_.begin());
+  }
+
+  void answer(uint32_t at) {
+    const write_put put = sent_[at];
+    sent_.erase(sent_.begin() + at);
+    naive_store& store = stores_.at(put.store);
+    const bool trouble = faults_ && !healed_;
+    store.next_trouble = trouble && random_.below(8) == 0
+                             ? static_cast<write_end>(5 + random_.below(6))
+                             : write_end::stored;
+    if (trouble && random_.below(20) == 0)
+      lanes_.unanswered(put.number, now_);
+    else
+      lanes_.answered(put.number, serve(store, open_.at(put.job), put.first), now_);
+  }
+
+  void send() {
+    while (const auto put = lanes_.next()) {
+      for (const write_put& other : sent_)  // one job of a lane at a time
+        REQUIRE((open_.at(other.job).head != open_.at(put->job).head || other.job == put->job));
+      if (!healed_ && random_.below(10) == 0) return lanes_.put_back(*put);
+      sent_.push_back(*put);
+    }
+  }
+
+  void collect() {
+    for (const ended_job& job : lanes_.ended()) {
+      ++over_;
+      const auto found = open_.find(job.number);
+      REQUIRE(found != open_.end());
+      REQUIRE(job.ends.size() == found->second.keys.size());
+      for (size_t i = 0; i < job.ends.size(); ++i) {
+        if (!faults_) REQUIRE(is_kept(job.ends[i]));
+        if (!is_kept(job.ends[i])) continue;
+        REQUIRE(std::any_of(stores_.begin(), stores_.end(), [&](const auto& s) {
+          return s.second.blocks.contains(found->second.keys[i]);
+        }));
+      }
+      open_.erase(found);
+    }
+  }
+
+  rng random_;
+  bool faults_, healed_ = false;
+  uint32_t replicas_;
+  write_lanes lanes_;
+  std::map<block_key, naive_store> stores_;
+  std::vector<write_store> known_;
+  std::map<uint64_t, write_job> open_;
+  std::vector<write_put> sent_;
+  std::map<uint64_t, uint32_t> written_;  // chain -> blocks offered
+  uint64_t number_ = 0;
+  size_t over_ = 0;
+  std::chrono::nanoseconds now_{};
+};
+
 }  // namespace
 
 TEST_SUITE("runtime/policy") {
@@ -251,104 +380,11 @@ TEST_SUITE("runtime/policy") {
   TEST_CASE("random: every job ends once, what is called stored is stored, lanes keep order") {
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       CAPTURE(seed);
-      rng random(seed);
-      const uint32_t replicas = 1 + random.below(3);
-      const bool faults = seed % 3 != 0;
-      write_lanes lanes{{.puts_per_store = 1 + random.below(3),
-                         .lanes = faults ? 16u : 4096u,
-                         .keys_per_lane = 40}};
-      std::map<block_key, naive_store> stores;
-      std::vector<write_store> known;
-      const auto join = [&](std::chrono::nanoseconds now) {
-        known.push_back(a_store(random.next(), replicas));
-        stores[id_of(known.back())];
-        lanes.set_store(known.back(), now);
-      };
-      for (int i = 0; i < 3; ++i) join({});
-      std::map<uint64_t, write_job> open;
-      std::vector<write_put> sent;
-      std::map<uint64_t, uint32_t> written;  // chain -> blocks offered
-      uint64_t number = 0;
-      size_t over = 0;
-      std::chrono::nanoseconds now{};
-      const auto collect = [&] {
-        for (const ended_job& job : lanes.ended()) {
-          ++over;
-          const auto found = open.find(job.number);
-          REQUIRE(found != open.end());
-          REQUIRE(job.ends.size() == found->second.keys.size());
-          for (size_t i = 0; i < job.ends.size(); ++i) {
-            const auto has = [&](const auto& s) {
-              return s.second.blocks.contains(found->second.keys[i]);
-            };
-            if (is_kept(job.ends[i])) REQUIRE(std::any_of(stores.begin(), stores.end(), has));
-            if (!faults) REQUIRE(is_kept(job.ends[i]));
-          }
-          open.erase(found);
-        }
-      };
-      for (int step = 0; step < 600; ++step) {
-        now += std::chrono::milliseconds(random.below(300));
-        const uint32_t what = random.below(10);
-        if (what < 4) {
-          const uint64_t chain = 1 + random.below(12);
-          const uint32_t first = written[chain];
-          const uint32_t count = 1 + random.below(group - first % group);
-          ++number;
-          open[number] = a_job(number, chain, first, count);
-          lanes.add(open[number], now);
-          written[chain] += count;
-        } else if (what < 9 && !sent.empty()) {
-          const size_t at = random.below(static_cast<uint32_t>(sent.size()));
-          const write_put put = sent[at];
-          sent.erase(sent.begin() + static_cast<ptrdiff_t>(at));
-          naive_store& store = stores.at(put.store);
-          store.next_trouble = write_end::stored;
-          if (faults && random.below(8) == 0)
-            store.next_trouble = static_cast<write_end>(5 + random.below(6));
-          if (faults && random.below(20) == 0)
-            lanes.unanswered(put.number, now);
-          else
-            lanes.answered(put.number, serve(store, open.at(put.job), put.first), now);
-        } else if (faults && known.size() > 1 && random.below(20) == 0) {
-          lanes.remove_store(id_of(known.front()), now);
-          known.erase(known.begin());
-        } else if (known.size() < 6 && random.below(20) == 0) {
-          join(now);
-        }
-        while (const auto put = lanes.next()) {
-          for (const write_put& other : sent)  // one job of a lane at a time
-            REQUIRE((open.at(other.job).head != open.at(put->job).head || other.job == put->job));
-          if (random.below(10) == 0) {
-            lanes.put_back(*put);
-            break;
-          }
-          sent.push_back(*put);
-        }
-        collect();
-      }
-      while (!lanes.idle()) {
-        while (const auto put = lanes.next()) sent.push_back(*put);
-        REQUIRE_FALSE(sent.empty());
-        const write_put put = sent.back();
-        sent.pop_back();
-        lanes.answered(put.number, serve(stores.at(put.store), open.at(put.job), put.first), now);
-        collect();
-      }
-      collect();
-      CHECK(over == number);
-      CHECK(open.empty());
-      CHECK(lanes.puts_in_flight() == 0);
-      if (faults) continue;
-      // Without faults every block is at as many stores as there are replicas.
-      for (const auto& [chain, blocks] : written)
-        for (uint32_t depth = 0; depth < blocks; ++depth) {
-          const auto copies = std::count_if(stores.begin(), stores.end(), [&](const auto& s) {
-            return s.second.blocks.contains(key_at(chain, depth));
-          });
-          REQUIRE(copies >= 1);
-          REQUIRE(copies <= replicas + 1);
-        }
+      random_run run{seed};
+      for (int i = 0; i < 3; ++i) run.join();
+      for (int step = 0; step < 600; ++step) run.step();
+      run.finish();
+      run.check_end();
     }
   }
 }
