@@ -47,7 +47,8 @@ struct two_choices {
     setup->places = std::make_shared<held_places>(places);
     REQUIRE(setup->places->take(1));
     setup->codec = system.spawn(scripted_codec, exchange);
-    setup->prefill_balancer = setup->decode_balancer = system.spawn(scripted_balancer, *ref);
+    setup->prefill_balancer = setup->decode_balancer =
+        system.spawn(scripted_balancer, *ref, std::make_shared<route_log>());
     const auto made =
         system.spawn(request, std::shared_ptr<const request_setup>{setup},
                      http_exchange{std::make_shared<http_request>(), client}, exchange_context{id});

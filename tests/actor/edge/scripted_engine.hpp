@@ -46,11 +46,17 @@ inline engine_actor::behavior_type scripted_engine(engine_actor::pointer,
   };
 }
 
+/// What balancers were asked.
+using route_log = std::vector<wire::msg<wire::RouteQuery>>;
+
 /// Knows one engine.
-inline balancer_actor::behavior_type scripted_balancer(balancer_actor::pointer,
-                                                       const actor_ref& engine) {
+inline balancer_actor::behavior_type scripted_balancer(
+    balancer_actor::pointer,
+    const actor_ref& engine,
+    const std::shared_ptr<route_log>& log = std::make_shared<route_log>()) {
   return {
-      [engine](const wire::msg<wire::RouteQuery>&) {
+      [engine, log](const wire::msg<wire::RouteQuery>& m) {
+        log->push_back(m);
         wire::draft<wire::RouteReply> reply;
         write_ref(reply->initEngine(), engine);
         return reply.freeze();
@@ -76,21 +82,26 @@ struct written {
   std::vector<int32_t> ids;
   std::vector<token_logprobs> rows;
   std::optional<schedule::end_reason> end;
+  std::optional<answer_usage> begin_usage, end_usage;
 };
 
 class recording_writer final : public answer_writer {
 public:
   explicit recording_writer(std::shared_ptr<std::vector<written>> to) : to_(std::move(to)) {}
 
-  std::string begin(const answer_usage&) override { return {}; }
+  std::string begin(const answer_usage& usage) override {
+    to_->front().begin_usage = usage;
+    return {};
+  }
   fed feed(const fed_tokens& tokens) override {
     written& choice = to_->at(tokens.choice);
     choice.ids.insert(choice.ids.end(), tokens.ids.begin(), tokens.ids.end());
     choice.rows.insert(choice.rows.end(), tokens.logprobs.begin(), tokens.logprobs.end());
     return {};
   }
-  std::string end(const choice_result& how, const answer_usage&) override {
+  std::string end(const choice_result& how, const answer_usage& usage) override {
     to_->at(how.choice).end = how.reason;
+    to_->at(how.choice).end_usage = usage;
     return "ended ";
   }
   std::string fail(const recipe::api_error&) override { return "failed"; }
