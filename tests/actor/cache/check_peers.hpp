@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-/// A kv_check alone with stores and hosts of rings that do as the test says.
+/// Stores and hosts of rings that do for a kv_check as the test says.
 namespace deepinfer::test {
 
 inline constexpr uint32_t check_block_tokens = 128;
@@ -39,7 +39,7 @@ inline known_prompt make_prompt(const storage::block_key& root, uint64_t seed, s
 }
 
 /// What a store has and tells; the actor reads it, the test writes it.
-struct store_script {
+struct feed_script {
   storage::block_key id{1, 1};
   uint64_t epoch = 1;
   uint64_t sequence = 0;
@@ -85,7 +85,7 @@ inline void write_change(wire::KvChange::Builder to, const storage::block_change
   to.setContentDigest(from.content_digest);
 }
 
-inline wire::msg<wire::KvSnapshotPage> page_of(const store_script& script,
+inline wire::msg<wire::KvSnapshotPage> page_of(const feed_script& script,
                                                wire::KvSnapshotQuery::Reader query) {
   wire::draft<wire::KvSnapshotPage> out;
   const size_t from = std::min<size_t>(query.getCursor(), script.blocks.size());
@@ -100,7 +100,7 @@ inline wire::msg<wire::KvSnapshotPage> page_of(const store_script& script,
   return out.freeze();
 }
 
-inline wire::msg<wire::KvChanges> changes_of(const store_script& script,
+inline wire::msg<wire::KvChanges> changes_of(const feed_script& script,
                                              wire::KvChangesQuery::Reader query) {
   wire::draft<wire::KvChanges> out;
   out->setEpoch(script.epoch);
@@ -119,8 +119,8 @@ inline wire::msg<wire::KvChanges> changes_of(const store_script& script,
   return out.freeze();
 }
 
-inline kv_store_actor::behavior_type scripted_store(kv_store_actor::pointer self,
-                                                    const std::shared_ptr<store_script>& script) {
+inline kv_store_actor::behavior_type scripted_feed(kv_store_actor::pointer self,
+                                                   const std::shared_ptr<feed_script>& script) {
   const auto unused = [](auto&&...) { return to_caf({error_code::unsupported, "scripted"}); };
   using wire::msg;
   return {

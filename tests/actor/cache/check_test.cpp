@@ -24,7 +24,7 @@ struct check_world {
   remote_node& node = world.start("a:1");
   kv_check_setup setup = make_setup();
   std::vector<told_service> services{{"prefill", {{5, 5}, 5, 5}, "m", layout}};
-  std::map<uint64_t, std::shared_ptr<store_script>> stores;
+  std::map<uint64_t, std::shared_ptr<feed_script>> stores;
   known_prompt prompt = make_prompt(root_of(acme), 1, 6);
   std::optional<kv_check_self_actor> sut;
 
@@ -45,8 +45,8 @@ struct check_world {
 
   void start() { sut = node.world.system.spawn(kv_check, setup); }
 
-  actor_ref add_store(const std::shared_ptr<store_script>& script) {
-    const auto ref = node.hub.export_actor(node.world.system.spawn(scripted_store, script));
+  actor_ref add_store(const std::shared_ptr<feed_script>& script) {
+    const auto ref = node.hub.export_actor(node.world.system.spawn(scripted_feed, script));
     REQUIRE(ref);
     services.push_back({"kvstore", *ref, "", 0});
     return *ref;
@@ -101,7 +101,7 @@ struct check_world {
 
 /// One store that has four blocks of the prompt, known.
 struct one_store : check_world {
-  std::shared_ptr<store_script> store = std::make_shared<store_script>();
+  std::shared_ptr<feed_script> store = std::make_shared<feed_script>();
   actor_ref ref;
 
   one_store() {
@@ -217,7 +217,7 @@ TEST_CASE_FIXTURE(one_store, "changes are followed, blocks that go as well") {
 }
 
 TEST_CASE_FIXTURE(check_world, "a snapshot comes in pieces, and its changes are not lost") {
-  const auto store = std::make_shared<store_script>();
+  const auto store = std::make_shared<feed_script>();
   store->page_limit = 1;
   store->put(prompt, 0, 5);
   start();
@@ -289,7 +289,7 @@ TEST_CASE_FIXTURE(one_store,
 }
 
 TEST_CASE_FIXTURE(one_store, "a restarted store is hit at once for what its folder had before") {
-  const auto next = std::make_shared<store_script>();
+  const auto next = std::make_shared<feed_script>();
   next->epoch = 2;
   next->put(prompt, 0, 3);  // it lost one
   next->silent = true;
@@ -326,7 +326,7 @@ TEST_CASE_FIXTURE(check_world, "one store over the limit is not hit until a plac
   setup.config.max_stores = 1;
   setup.config.forget_after = 0ms;
   start();
-  const auto one = std::make_shared<store_script>(), two = std::make_shared<store_script>();
+  const auto one = std::make_shared<feed_script>(), two = std::make_shared<feed_script>();
   two->id = {2, 2};
   one->put(prompt, 0, 2);
   two->put(prompt, 0, 4);
@@ -347,7 +347,7 @@ TEST_CASE_FIXTURE(check_world, "one store over the limit is not hit until a plac
 TEST_CASE_FIXTURE(check_world, "one block over the limit of an index is not hit") {
   setup.config.max_blocks = 3;
   start();
-  const auto store = std::make_shared<store_script>();
+  const auto store = std::make_shared<feed_script>();
   store->put(prompt, 0, 4);
   add_store(store);
   tell_members();
