@@ -1,0 +1,226 @@
+#pragma once
+
+#include "actors/messages/errors.hpp"
+#include "actors/serve/batch.hpp"
+#include "actors/serve/engine.hpp"
+#include "actors/serve/sequence_wire.hpp"
+#include "runtime/model/toy_model.hpp"
+#include "tests/support/remote_world.hpp"
+
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+/// A prefill and a decode engine with a writer, a host of rings and a client that only take notes.
+namespace deepinfer::test {
+
+struct persist_notes {
+  std::vector<persist_blocks> blocks;
+  std::vector<keep_rings> rings;
+  std::vector<wire::msg<wire::SequenceReady>> ready;
+  std::vector<int32_t> tokens;
+  bool ended = false;
+};
+
+inline kv_writer_actor::behavior_type noting_writer(kv_writer_actor::pointer,
+                                                    const std::shared_ptr<persist_notes>& notes) {
+  return {
+      [notes](const persist_blocks& m) { notes->blocks.push_back(m); },
+      [](const drain_writer&) { return wire::msg<wire::Ack>{}; },
+      [](const wire::msg<wire::Members>&) {},
+      [](const wire::msg<wire::LeaseRelease>&) {},
+      [](const cache_tick&) {},
+      [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
+  };
+}
+
+inline ring_host_impl_actor::behavior_type noting_host(
+    ring_host_impl_actor::pointer, const std::shared_ptr<persist_notes>& notes) {
+  return {
+      [](const wire::msg<wire::RingPull>&) -> caf::result<wire::msg<wire::RingReady>> {
+        return to_caf({error_code::not_found, "takes notes only"});
+      },
+      [](const wire::msg<wire::RingSubscribe>&) {},
+      [](const wire::msg<wire::LeaseRelease>&) {},
+      [](const wire::msg<wire::KvPurge>&) { return wire::msg<wire::KvPurged>{}; },
+      [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
+      [notes](const keep_rings& m) { notes->rings.push_back(m); },
+      [](const ring_flush&) {},
+      [](const cache_tick&) {},
+  };
+}
+
+inline leg_sink_actor::behavior_type noting_client(leg_sink_actor::pointer,
+                                                   const std::shared_ptr<persist_notes>& notes) {
+  return {
+      [notes](const wire::msg<wire::SequenceReady>& m) {
+        notes->ready.push_back(m);
+        notes->tokens.push_back(m.get().getToken());
+        if (m.get().getFinish() != wire::FinishReason::NONE) notes->ended = true;
+      },
+      [notes](const wire::msg<wire::Tokens>& m) {
+        std::vector<int32_t> ids(m.get().getIds().size() / sizeof(int32_t));
+        if (!ids.empty()) std::memcpy(ids.data(), m.get().getIds().begin(), ids.size() * 4);
+        notes->tokens.insert(notes->tokens.end(), ids.begin(), ids.end());
+        if (m.get().getFinish() != wire::FinishReason::NONE) notes->ended = true;
+      },
+  };
+}
+
+struct persist_options {
+  std::string persist_by = "decode";
+  uint64_t budget = uint64_t{1} << 20;
+  uint64_t root = 7;  ///< 0: no line
+  uint32_t group_blocks = 4;
+};
+
+class persist_world {
+public:
+  explicit persist_world(const persist_options& with = {})
+      : options(with), budget(std::make_shared<persist_budget>(with.budget)) {
+    budget->open(1);
+    writer_ = system().spawn(noting_writer, notes);
+    host_ = system().spawn(noting_host, notes);
+    client = system().spawn(noting_client, notes);
+    prefill = spawn(schedule::engine_role::prefill);
+    decode = spawn(schedule::engine_role::decode);
+    world.run();
+  }
+  /// The engines' memory is registered with a transport that ends with their node.
+  ~persist_world() {
+    caf::anon_send_exit(prefill, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(decode, caf::exit_reason::user_shutdown);
+    world.run();
+  }
+
+  void submit_prefill(uint32_t max_tokens) {
+    wire::draft<wire::PrefillSubmit> out;
+    write_key(out->initKey(), id, leg_epoch{1});
+    out->setDeadlineMs(60000);
+    write_ref(out->initReplyTo(), *node.hub.export_actor(client));
+    out->setModel("toy");
+    out->setTokens(token_bytes(prompt));
+    out->setPromptTokens(static_cast<uint32_t>(prompt.size()));
+    auto sampling = out->initSampling();
+    write_sampling(sampling, {});
+    sampling.setMaxTokens(max_tokens);
+    sampling.setIgnoreEos(true);
+    if (options.root != 0)
+      write_line(
+          out->initCache().initLine(),
+          {root(), model->info().layout, 3, storage::traffic_class::agent, options.group_blocks});
+    caf::anon_send(engine_actor{prefill}, out.freeze());
+    world.run();
+  }
+
+  void submit_decode() {
+    REQUIRE(notes->ready.size() == 1);
+    const auto sequence = notes->ready[0].get().getSequence();
+    wire::draft<wire::DecodeSubmit> out;
+    write_key(out->initKey(), id, leg_epoch{1});
+    out->setDeadlineMs(60000);
+    write_ref(out->initReplyTo(), *node.hub.export_actor(client));
+    out->setCredit(100000);
+    out->setSequence(sequence);
+    caf::anon_send(engine_actor{decode}, out.freeze());
+    world.run();
+    wire::draft<wire::LeaseRelease> release;
+    release->setId(sequence.getLease().getId());
+    caf::anon_send(engine_actor{prefill}, release.freeze());
+    world.run();
+  }
+
+  void cancel(const engine_impl_actor& engine) {
+    wire::draft<wire::Cancel> out;
+    write_key(out->initKey(), id, leg_epoch{1});
+    caf::anon_send(engine_actor{engine}, out.freeze());
+    world.run();
+  }
+
+  [[nodiscard]] storage::block_key root() const { return {options.root, options.root}; }
+
+  /// What was given to the writer, checked: in order, without gaps, each message of one group, and
+  /// every block the bytes and the key that a run without cache would have.
+  uint32_t check_blocks(uint32_t first) const {
+    std::vector<int32_t> all = prompt;
+    all.insert(all.end(), notes->tokens.begin(), notes->tokens.end());
+    const auto cold = cold_blocks(all);
+    std::vector<storage::block_key> keys;
+    storage::chain_hasher hasher{root(), model::cache_block_tokens};
+    REQUIRE(hasher.append(all, {}, keys));
+    uint32_t next = first;
+    for (const persist_blocks& m : notes->blocks) {
+      REQUIRE(m.first_block == next);
+      REQUIRE(m.keys.size() == m.blocks->size());
+      CHECK(m.parent == (next == 0 ? root() : keys[next - 1]));
+      CHECK(m.head == keys[next / options.group_blocks * options.group_blocks]);
+      CHECK(m.line.scope == 3);
+      for (size_t i = 0; i < m.keys.size(); ++i, ++next) {
+        CHECK(next / options.group_blocks == m.first_block / options.group_blocks);
+        CHECK(m.keys[i] == keys[next]);
+        REQUIRE(next < cold.size());
+        CHECK((*m.blocks)[i].bytes == cold[next].bytes);
+        const auto from = all.begin() + next * model::cache_block_tokens;
+        CHECK(std::equal(from, from + model::cache_block_tokens,
+                         m.tokens.begin() + static_cast<ptrdiff_t>(i) * model::cache_block_tokens));
+      }
+    }
+    return next - first;
+  }
+
+  [[nodiscard]] std::vector<model::state_part> cold_blocks(std::span<const int32_t> tokens) const {
+    const auto state = cold_run(tokens);
+    return model->export_blocks(*state, 0,
+                                static_cast<uint32_t>(tokens.size()) / model::cache_block_tokens);
+  }
+  [[nodiscard]] std::unique_ptr<model::sequence> cold_run(std::span<const int32_t> tokens) const {
+    auto state = model->make_sequence();
+    model::step_item item;
+    item.target = state.get();
+    item.tokens = tokens;
+    model->step({&item, 1});
+    REQUIRE_FALSE(item.failed);
+    return state;
+  }
+
+  caf::actor_system& system() { return node.world.system; }
+
+  persist_options options;
+  std::shared_ptr<persist_notes> notes = std::make_shared<persist_notes>();
+  remote_world world;
+  remote_node& node = world.start("engines");
+  std::shared_ptr<persist_budget> budget;
+  model::toy_options toy;
+  std::shared_ptr<model::step_model> model{*model::make_toy_model(toy)};
+  engine_impl_actor prefill, decode;
+  leg_sink_actor client;
+  std::vector<int32_t> prompt;
+  request_id id{1, 2};
+
+private:
+  engine_impl_actor spawn(schedule::engine_role role) {
+    engine_setup setup;
+    setup.role = role;
+    setup.config.staging_bytes = 1 << 20;
+    setup.model = std::shared_ptr<model::step_model>{*model::make_toy_model(toy)};
+    setup.hub = &node.hub;
+    setup.transport = node.transport.get();
+    setup.cache.persist_by = options.persist_by;
+    setup.writer = writer_;
+    setup.budget = budget;
+    setup.rings = host_;
+    setup.spawn_batch = [this](const batch_config& config, const step_sink_actor& engine) {
+      return batch_actor{system().spawn(batch, config, engine)};
+    };
+    return system().spawn(engine, setup);
+  }
+
+  kv_writer_actor writer_;
+  ring_host_impl_actor host_;
+};
+
+}  // namespace deepinfer::test
