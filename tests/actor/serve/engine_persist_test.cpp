@@ -92,10 +92,13 @@ TEST_SUITE("actors/serve") {
     CHECK(w.budget->used() == 2 * 256);
     persist_world later{options};
     later.prompt = some_prompt(9, 200);
-    later.submit_prefill(600);
-    later.submit_decode();
+    later.submit_prefill(900);
+    later.submit_decode(500);
     CHECK(later.check_blocks(0) == 3);
+    later.budget->give(3 * 256);  // room again, but a parent is missing now
+    later.grant(500);
     CHECK(later.notes->ended);
+    CHECK(later.check_blocks(0) == 3);
   }
 
   TEST_CASE("rings are kept at the prompt's last block and at every block decoded, the last ones") {

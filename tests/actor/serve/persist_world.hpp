@@ -117,20 +117,28 @@ public:
     world.run();
   }
 
-  void submit_decode() {
+  void submit_decode(uint32_t credit = 100000) {
     REQUIRE(notes->ready.size() == 1);
     const auto sequence = notes->ready[0].get().getSequence();
     wire::draft<wire::DecodeSubmit> out;
     write_key(out->initKey(), id, leg_epoch{1});
     out->setDeadlineMs(60000);
     write_ref(out->initReplyTo(), *node.hub.export_actor(client));
-    out->setCredit(100000);
+    out->setCredit(credit);
     out->setSequence(sequence);
     caf::anon_send(engine_actor{decode}, out.freeze());
     world.run();
     wire::draft<wire::LeaseRelease> release;
     release->setId(sequence.getLease().getId());
     caf::anon_send(engine_actor{prefill}, release.freeze());
+    world.run();
+  }
+
+  void grant(uint32_t outputs) {
+    wire::draft<wire::Credit> out;
+    write_key(out->initKey(), id, leg_epoch{1});
+    out->setTokens(outputs);
+    caf::anon_send(engine_actor{decode}, out.freeze());
     world.run();
   }
 
