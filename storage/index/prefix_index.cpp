@@ -10,7 +10,7 @@ namespace deepinfer::storage {
 namespace {
 
 /// Entries changed under one hold of the lock: what a match may have to wait for.
-constexpr size_t changes_at_once = 64;
+constexpr size_t changes_at_once = 16;
 constexpr uint32_t none = key_table::none;
 
 }  // namespace
