@@ -1,3 +1,4 @@
+#include "actors/edge/gateway.hpp"
 #include "tests/actor/edge/scripted_engine.hpp"
 
 #include <caf/typed_response_promise.hpp>
@@ -138,6 +139,37 @@ TEST_CASE("a prompt is matched once for all choices, and every prefill gets the 
     CHECK(m.get().getCache().getHitBlocks() == 3);
     CHECK(m.get().getCache().getLine().getRoot().getHi() == 4711);
   }
+}
+
+TEST_CASE("a gateway tells whose prompt it is, and of which class") {
+  remote_world world;
+  remote_node& node = world.start("a:1");
+  const auto matches = std::make_shared<match_log>();
+  auto exchange = std::make_shared<prepared_exchange>();
+  exchange->tokens = {1, 2};
+  auto& system = node.world.system;
+  gateway_setup setup;
+  setup.config.trust_tenant_header = true;
+  setup.cache.share = "organization";
+  setup.hub = &node.hub;
+  setup.protocol = std::make_shared<plain_protocol>();
+  setup.unix_time = [] { return 0s; };
+  setup.codecs.push_back({system.spawn(scripted_codec, exchange), std::make_shared<codec_load>(0)});
+  setup.check = system.spawn(scripted_matcher, matches);
+  const auto sut = system.spawn(gateway, setup);
+  auto request = std::make_shared<http_request>();
+  request->method = "POST";
+  request->path = "/any";
+  request->headers = {{"x-deepinfer-tenant", "acme"},
+                      {"x-deepinfer-organization", "group"},
+                      {"x-deepinfer-class", "agent"}};
+  matches->silent = true;
+  node.world.self->send(sut, http_exchange{request, std::make_shared<patient_client>()});
+  world.run();
+  REQUIRE(matches->parties.size() == 1);
+  CHECK(matches->parties[0].scope ==
+        storage::cache_scope{storage::scope_kind::organization, "group"});
+  CHECK(matches->parties[0].traffic == storage::traffic_class::agent);
 }
 
 TEST_CASE("a kv_check that does not answer delays a request by the set time and no more") {

@@ -37,11 +37,13 @@ struct two_codecs {
   std::shared_ptr<codec_load> loads[2] = {std::make_shared<codec_load>(0),
                                           std::make_shared<codec_load>(0)};
   std::vector<std::shared_ptr<const http_request>> requests;
+  gateway_config config;
   gateway_impl_actor sut = start();
 
   gateway_impl_actor start() {
     auto& system = node.world.system;
     gateway_setup setup;
+    setup.config = config;
     setup.hub = &node.hub;
     setup.protocol = std::make_shared<plain_protocol>();
     setup.unix_time = [] { return 0s; };
@@ -80,6 +82,20 @@ TEST_SUITE("actors/edge") {
     *loads[0] -= 10'000'000;  // done, as a codec says it
     send(1000);
     CHECK(logs[0]->jobs.size() == 2);
+  }
+
+  TEST_CASE_FIXTURE(two_codecs,
+                    "what a trusted proxy got wrong is refused before it costs anything") {
+    const http_headers wrong{{"x-deepinfer-class", "robot"}};
+    CHECK(send(10, wrong)->status() == 0);  // not trusted, not read
+    CHECK(logs[0]->jobs.size() == 1);
+    config.trust_tenant_header = true;
+    sut = start();
+    const auto client = send(10, wrong);
+    CHECK(client->status() == 400);
+    CHECK(client->body().find("x-deepinfer-class") != std::string::npos);
+    CHECK(logs[0]->jobs.size() + logs[1]->jobs.size() == 1);
+    CHECK(send(10, {{"x-deepinfer-class", "agent"}})->status() == 0);
   }
 
   TEST_CASE_FIXTURE(two_codecs, "a packed body reaches no codec") {
