@@ -21,6 +21,8 @@ struct kv_plan {
   uint32_t queue_depth = 16;
   storage::durability durable = storage::durability::index;
   uint64_t restart_blocks = 1'000'000;  ///< records that a store is opened with
+  std::string model;             ///< checkpoint whose decode steps are measured; empty: none are
+  uint32_t persist_steps = 512;  ///< of a batch, each round
 };
 
 /// Blocks by themselves, without a cluster: hashing and matching, bytes on a disk beside `fio` on
@@ -31,5 +33,6 @@ struct kv_plan {
 [[nodiscard]] result<std::vector<figure>> measure_kv_match(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_disk(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_restart(const kv_plan& plan);
+[[nodiscard]] result<std::vector<figure>> measure_kv_persist(const kv_plan& plan);
 
 }  // namespace deepinfer::bench

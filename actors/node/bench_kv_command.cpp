@@ -2,6 +2,7 @@
 
 #include "actors/bench/kv_figures.hpp"
 #include "actors/node/bench_output.hpp"
+#include "actors/node/bundled_model.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -26,16 +27,19 @@ void shrink(bench::kv_plan& plan) {
   plan.disk_blocks = 8;
   plan.batch = 4;
   plan.restart_blocks = 2'000;
+  plan.persist_steps = 140;
 }
 
 int run_kv(const kv_flags& flags) {
   bench::kv_plan plan = flags.plan;
   if (plan.folder.empty()) plan.folder = std::filesystem::temp_directory_path().string();
+  if (plan.model.empty()) plan.model = bundled_model().string();
   if (flags.smoke) shrink(plan);
   if (!flags.only.empty()) {
     if (flags.only != "match") plan.index_blocks = 0;
     if (flags.only != "disk") plan.disk_blocks = 0;
     if (flags.only != "restart") plan.restart_blocks = 0;
+    if (flags.only != "persist") plan.persist_steps = 0;
   }
   plan.durable = flags.durable == "process" ? storage::durability::process
                  : flags.durable == "full"  ? storage::durability::full
@@ -59,10 +63,13 @@ void add_bench_kv(CLI::App& bench, int& exit_code) {
                  "of temporary files)")
       ->check(CLI::ExistingDirectory);
   kv->add_option("--only", flags->only, "one part alone")
-      ->check(CLI::IsMember({"match", "disk", "restart"}));
+      ->check(CLI::IsMember({"match", "disk", "restart", "persist"}));
   kv->add_option("--durable", flags->durable, "what a write waits for")
       ->check(CLI::IsMember({"process", "index", "full"}));
-  kv->add_option("--rounds", plan.rounds, "of disk and restart")->check(CLI::Range(1, 99));
+  kv->add_option("--model", plan.model,
+                 "whose decode steps are measured while their blocks are stored")
+      ->check(CLI::ExistingDirectory);
+  kv->add_option("--rounds", plan.rounds, "of disk, restart and persist")->check(CLI::Range(1, 99));
   kv->add_option("--index-blocks", plan.index_blocks, "that a prompt is matched against")
       ->check(CLI::Range(1u, 1'000'000'000u));
   kv->add_option("--disk-blocks", plan.disk_blocks, "of 113,920 bytes, per round")
