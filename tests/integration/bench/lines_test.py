@@ -124,7 +124,7 @@ class Bench(unittest.TestCase):
         self.check_lines(lines, ['kv.checksum_block', 'kv.match.indexed', 'kv.match.prompt_602_p99',
                                  'kv.direct.store_write', 'kv.direct.store_random_read',
                                  'kv.cached.files_random_read_verified',
-                                 'kv.restart.store_opened'])
+                                 'kv.restart.store_opened', 'kv.persist.step_storing'])
         values = {line['name']: line for line in lines}
         for line in lines:
             self.assertGreater(line['value'], 0, line)
