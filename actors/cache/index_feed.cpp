@@ -51,7 +51,7 @@ void failed(self_ptr self, uint64_t turn) {
 void begin_snapshot(self_ptr self) {
   index_feed_state& state = self->state;
   state.in_snapshot = true;
-  state.snapshot_epoch = state.cursor = 0;
+  state.cursor = 0;
   state.index->begin_snapshot();
   state.card.count("snapshots");
 }
@@ -59,13 +59,11 @@ void begin_snapshot(self_ptr self) {
 void on_page(self_ptr self, uint64_t turn, wire::KvSnapshotPage::Reader page) {
   index_feed_state& state = self->state;
   if (turn != state.turn) return;
-  const uint64_t epoch = page.getEpoch(), next = page.getNextCursor();
-  if (state.cursor != 0 && epoch != state.snapshot_epoch) {  // the store began a new life
-    begin_snapshot(self);
-    return ask_later(self, state.config.pause);
-  }
-  state.snapshot_epoch = epoch;
-  state.index->add_page({{epoch, page.getSequence()}, next, read_changes(page.getBlocks())});
+  // The index goes on from the first page's position: if the store began a new life since, that is
+  // a gap.
+  const uint64_t next = page.getNextCursor();
+  state.index->add_page(
+      {{page.getEpoch(), page.getSequence()}, next, read_changes(page.getBlocks())});
   state.cursor = next;
   if (next == 0) {
     state.index->end_snapshot();
@@ -81,8 +79,7 @@ void on_changes(self_ptr self, uint64_t turn, wire::KvChanges::Reader news) {
   const storage::change_batch batch{
       news.getGap(), {news.getEpoch(), news.getSequence()}, read_changes(news.getChanges())};
   if (!state.index->apply(batch)) {
-    state.card.count("gaps");
-    begin_snapshot(self);
+    state.card.count("gaps");  // the next question is for a snapshot
     return ask_later(self, state.config.pause);
   }
   // A store that does not wait is not asked in a circle.
@@ -133,7 +130,7 @@ void follow(self_ptr self, const actor_ref& store) {
   index_feed_state& state = self->state;
   if (store == state.store) return;
   state.store = store;
-  // Pages of two lives do not mix; changes are known by their epoch.
+  // A cursor means nothing to another life; changes are known by their epoch.
   if (state.in_snapshot) begin_snapshot(self);
   ask(self);
 }

@@ -42,7 +42,6 @@ struct index_feed_state {
   actor_ref store;
   uint64_t turn = 0;  ///< answers to earlier questions count no more
   bool in_snapshot = false;
-  uint64_t snapshot_epoch = 0;
   uint64_t cursor = 0;
 };
 

@@ -306,7 +306,7 @@ TEST_CASE_FIXTURE(one_store, "a restarted store is hit at once for what its fold
   CHECK(gauge("snapshots") == 2);
 }
 
-TEST_CASE_FIXTURE(one_store, "pages of two lives do not become one snapshot") {
+TEST_CASE_FIXTURE(one_store, "pages of two lives are no snapshot to go on from") {
   store->changes.clear();
   store->put(prompt, 4, 6);
   store->changes.clear();
