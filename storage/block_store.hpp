@@ -52,6 +52,9 @@ public:
   virtual result<std::vector<read_outcome>> read(std::span<const read_item> items,
                                                  const lease_ref& lease,
                                                  const clock_reading& now) = 0;
+  /// Where blocks lie now, one place for each key; waits for no device. A file may be rewritten
+  /// even under a lease: it is gone then, never changed, and the block has another place.
+  [[nodiscard]] virtual std::vector<block_place> places(std::span<const block_key> keys) const = 0;
   virtual result<void> renew(const lease_ref& lease, const clock_reading& now) = 0;
   /// Ends a lease. A used one refreshes its prefix for `use` (KV-13), an unused one does not
   /// (KV-14).

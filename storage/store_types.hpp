@@ -34,6 +34,7 @@ struct reserve_item {
   uint32_t depth = 0;
   uint32_t length = 0;
   std::span<const std::byte> content;
+  cluster_time expiry{};  ///< of a block that another store had: its end stays; 0: by its class
 };
 
 enum class reserve_outcome : uint8_t {
@@ -125,6 +126,13 @@ enum class read_status : uint8_t {
 struct read_outcome {
   read_status status = read_status::absent;
   uint32_t length = 0;
+};
+
+/// Where the bytes of a committed block lie, for readers that have the same files.
+struct block_place {
+  block_location location;
+  uint32_t length = 0;  ///< 0: no such block
+  uint64_t checksum = 0;
 };
 
 enum class change_kind : uint8_t { stored, removed, touched };

@@ -25,6 +25,7 @@ using kv_store_actor = caf::typed_actor<
     caf::replies_to<wire::msg<wire::KvChangesQuery>>::with<wire::msg<wire::KvChanges>>,
     caf::replies_to<wire::msg<wire::KvSnapshotQuery>>::with<wire::msg<wire::KvSnapshotPage>>,
     caf::replies_to<wire::msg<wire::KvInfoQuery>>::with<wire::msg<wire::KvInfo>>,
+    caf::replies_to<wire::msg<wire::KvHave>>::with<wire::msg<wire::KvHas>>,
     // None of the scope is offered when this is answered.
     caf::replies_to<wire::msg<wire::KvPurge>>::with<wire::msg<wire::KvPurged>>,
     caf::replies_to<wire::msg<wire::KvClockAcknowledge>>::with<wire::msg<wire::Ack>>,

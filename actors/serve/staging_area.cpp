@@ -25,7 +25,7 @@ result<std::unique_ptr<staging_area>> staging_area::make(net::transport& transpo
   if (memory == MAP_FAILED)
     return failure{error_code::no_capacity, std::string{"cannot map the staging area: "} +
                                                 std::strerror(errno) +
-                                                "; lower engine.staging_bytes"};
+                                                "; lower the staging bytes of this role"};
   const std::span span{static_cast<std::byte*>(memory), bytes};
   const auto region = transport.register_memory(span);
   if (!region) {
@@ -62,6 +62,16 @@ result<staged_sequence> staging_area::stage(std::span<const model::state_part> p
     offset += aligned(part.bytes.size());
   }
   return staged;
+}
+
+result<staged_room> staging_area::reserve(uint64_t bytes,
+                                          storage::time_point now,
+                                          std::chrono::nanoseconds ttl) {
+  const auto lease = leases_.grant(bytes, now, ttl);
+  if (!lease) return lease.error();
+  const storage::staging_span span = lease->span;
+  return staged_room{region_.key, lease->id, lease->generation, span.offset,
+                     memory_.subspan(span.offset, span.length)};
 }
 
 }  // namespace deepinfer

@@ -30,8 +30,18 @@ struct staged_sequence {
   std::vector<staged_part> parts;
 };
 
-/// Registered memory of one engine from which other engines read sequences one-sided. What is
-/// staged stays until its lease is released or expires; the memory is used again only then.
+/// Room under a lease, to be filled by whoever asked for it.
+struct staged_room {
+  uint64_t region = 0;
+  uint64_t lease = 0;
+  uint64_t generation = 0;
+  uint64_t offset = 0;  ///< of `bytes` in the region
+  std::span<std::byte> bytes;
+};
+
+/// Registered memory of one actor from which others read one-sided: sequences of an engine, blocks
+/// of a store. What is staged stays until its lease is released or expires; the memory is used
+/// again only then.
 class staging_area {
 public:
   /// Maps and registers `bytes` (address space; pages are touched when used). `transport` must
@@ -50,6 +60,11 @@ public:
   [[nodiscard]] std::span<const std::byte> bytes_of(const staged_part& part) const {
     return memory_.subspan(part.offset, part.length);
   }
+  /// Room without content. `no_capacity` while too much is staged.
+  result<staged_room> reserve(uint64_t bytes,
+                              storage::time_point now,
+                              std::chrono::nanoseconds ttl);
+
   [[nodiscard]] storage::lease_table& leases() { return leases_; }
   [[nodiscard]] const storage::lease_table& leases() const { return leases_; }
 

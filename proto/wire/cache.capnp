@@ -47,6 +47,7 @@ struct BlockWrite {
   content @3 :Data;        # tokens and media marks, as they are hashed into the key
   bytes @4 :Kv.BulkRef;
   checksum @5 :UInt64;     # storage::block_checksum at the source
+  expiryMs @6 :UInt64;     # cluster time, of a block that moves: it ends then; 0: as its class says
 }
 
 struct KvPut {
@@ -204,6 +205,15 @@ struct KvSnapshotPage {
   sequence @1 :UInt64;
   nextCursor @2 :UInt64;   # 0: the last page
   blocks @3 :List(KvChange);
+}
+
+struct KvHave {
+  # Which of these are stored? Refreshes nothing; for stores that move blocks to their owners.
+  keys @0 :Data;
+}
+
+struct KvHas {
+  present @0 :Data;        # one byte for each key: 1 or 0
 }
 
 struct KvPurge {

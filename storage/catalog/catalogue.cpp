@@ -126,7 +126,8 @@ uint32_t catalogue::add(const block_record& record,
   const uint32_t parent = is_head(record.depth) ? none : find(record.parent);
   DEEPINFER_CHECK(is_head(record.depth) || is_parent(parent, record.depth));
   block_record made = record;
-  made.expiry = cluster_time{end_of_life(use, now)};
+  const cluster_time whole_life{end_of_life(use, now)};
+  made.expiry = record.expiry == cluster_time{} ? whole_life : std::min(record.expiry, whole_life);
   made.created = made.accessed = now;
   made.classes = mask_of(use);
   const uint32_t id = make_entry(made);

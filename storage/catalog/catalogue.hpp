@@ -93,6 +93,7 @@ public:
 
   // ---- changing
   /// A new block under a committed parent (or a root). Raises ancestors to its expiry and classes.
+  /// A record with an expiry ends then, if that is earlier than a whole life.
   uint32_t add(const block_record& record,
                traffic_class use,
                cluster_time now,

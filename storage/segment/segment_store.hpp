@@ -49,6 +49,7 @@ public:
   result<std::vector<read_outcome>> read(std::span<const read_item> items,
                                          const lease_ref& lease,
                                          const clock_reading& now) override;
+  std::vector<block_place> places(std::span<const block_key> keys) const override;
   result<void> renew(const lease_ref& lease, const clock_reading& now) override;
   result<void> release(const lease_ref& lease,
                        const lease_use& use,

@@ -94,6 +94,18 @@ segment_store::found_block segment_store::locate(uint32_t entry) {
   return found;
 }
 
+std::vector<block_place> segment_store::places(std::span<const block_key> keys) const {
+  std::vector<block_place> found(keys.size());
+  std::shared_lock state{state_};
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint32_t entry = catalogue_.find(keys[i]);
+    if (!catalogue_.is_committed(entry)) continue;
+    const catalogue::entry& e = catalogue_.at(entry);
+    found[i] = {{e.segment, e.offset_units * location_unit}, e.length, e.checksum};
+  }
+  return found;
+}
+
 /// Each block into its span, which has its length; what does not fit its checksum is read again
 /// once, since a flipped bit may be one of the way and not of the place.
 void segment_store::read_blocks(std::span<const found_block> blocks,

@@ -82,6 +82,7 @@ reservation segment_store::reserve_one(const write_context& context,
   made.record.length = item.length;
   made.record.content_digest = content_digest(item.content);
   made.record.created = now;
+  made.record.expiry = item.expiry;
   made.record.writer = context.writer;
   made.record.state = block_state::committed;
   made.use = context.use;
@@ -292,7 +293,8 @@ commit_outcome segment_store::commit_one(ticket done,
       return commit_outcome::diverged;
     }
     ++count_.refreshed;
-    catalogue_.touch(there, done.use, now, effects);
+    // one that another store had is the same use of the same block, not a new one
+    if (done.record.expiry == cluster_time{}) catalogue_.touch(there, done.use, now, effects);
     return commit_outcome::refreshed;
   }
   if (!written || there != catalogue::none) return commit_outcome::stale;

@@ -8,10 +8,6 @@ namespace deepinfer::storage {
 
 namespace {
 
-std::string shard_folder(const std::string& folder, uint32_t shard) {
-  return folder + "/shard-" + std::to_string(shard);
-}
-
 constexpr disk_options plain{.cache = disk_options::caching::page_cache,
                              .submit = disk_options::submission::calls};
 
@@ -20,7 +16,7 @@ constexpr disk_options plain{.cache = disk_options::caching::page_cache,
 result<std::unique_ptr<block_store>> open_shared_store(const shared_store_options& options) {
   auto journal = open_rocks_journal(options.index_folder, options.index);
   if (!journal) return journal.error();
-  auto files = disk_files::in(shard_folder(options.bytes_folder, options.shard), plain);
+  auto files = disk_files::in(options.bytes_folder, plain);
   if (!files) return files.error();
   store_config store = options.store;
   // close-to-open consistency: others see what was synced
@@ -29,12 +25,11 @@ result<std::unique_ptr<block_store>> open_shared_store(const shared_store_option
 }
 
 result<void> read_shared_block(const std::string& bytes_folder,
-                               uint32_t shard,
                                const block_record& record,
                                std::span<std::byte> into) {
   if (into.size() < record.length)
     return failure{error_code::invalid_argument, "the buffer is shorter than the block"};
-  auto files = disk_files::in(shard_folder(bytes_folder, shard), plain);
+  auto files = disk_files::in(bytes_folder, plain);
   if (!files) return files.error();
   auto file = (*files)->open(segment_name(record.location.segment));
   if (!file) return file.error();

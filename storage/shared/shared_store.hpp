@@ -11,9 +11,9 @@
 namespace deepinfer::storage {
 
 struct shared_store_options {
-  std::string bytes_folder;  ///< on any mounted file system: 3FS, CephFS, Lustre, NFS, local
+  /// On any mounted file system: 3FS, CephFS, Lustre, NFS, local. This store's own: one writer.
+  std::string bytes_folder;
   std::string index_folder;  ///< local to the process that owns this shard
-  uint32_t shard = 0;        ///< a folder of its own under `bytes_folder`: one writer each
   rocks_options index;
   store_config store;
 };
@@ -28,7 +28,6 @@ struct shared_store_options {
 /// Reads a block without the store: by path, as another machine does that was told the place. The
 /// bytes are verified; `corrupt` if they are not the block's, `not_found` if the file is gone.
 [[nodiscard]] result<void> read_shared_block(const std::string& bytes_folder,
-                                             uint32_t shard,
                                              const block_record& record,
                                              std::span<std::byte> into);
 

@@ -136,7 +136,7 @@ TEST_CASE("the shared store keeps every rule of stores") {
     CAPTURE(name);
     const test::scratch_folder bytes, index;
     test::store_home home{[&](const store_config& config) {
-      return open_shared_store({bytes.path(), index.path(), 3, {}, config});
+      return open_shared_store({bytes.path(), index.path(), {}, config});
     }};
     rule.check(home);
   }
@@ -144,7 +144,7 @@ TEST_CASE("the shared store keeps every rule of stores") {
 
 TEST_CASE("a block is read by path, and verified, without its store") {
   const test::scratch_folder bytes, index;
-  auto store = open_shared_store({bytes.path(), index.path(), 3, {}, test::small_store()});
+  auto store = open_shared_store({bytes.path(), index.path(), {}, test::small_store()});
   REQUIRE(store);
   const auto chain = test::make_chain("a", 1, 3);
   REQUIRE(test::chain_writer{**store}.put(chain, 0, 3, test::at(0s)) == 3);
@@ -155,12 +155,12 @@ TEST_CASE("a block is read by path, and verified, without its store") {
   const auto wanted = test::bytes_of(chain.keys[1], chain.length);
   record.checksum = block_checksum(record.key, wanted);
   std::vector<std::byte> buffer(chain.length);
-  REQUIRE(read_shared_block(bytes.path(), 3, record, buffer));
+  REQUIRE(read_shared_block(bytes.path(), record, buffer));
   CHECK(buffer == wanted);
   record.location.offset = 4096;
-  CHECK(read_shared_block(bytes.path(), 3, record, buffer).error().code == error_code::corrupt);
+  CHECK(read_shared_block(bytes.path(), record, buffer).error().code == error_code::corrupt);
   record.location.segment = 9;
-  CHECK(read_shared_block(bytes.path(), 3, record, buffer).error().code == error_code::not_found);
+  CHECK(read_shared_block(bytes.path(), record, buffer).error().code == error_code::not_found);
 }
 
 TEST_SUITE_END();

@@ -1,0 +1,140 @@
+#include "actors/cache/kv_backing.hpp"
+
+#include "storage/memory/memory_store.hpp"
+#include "storage/rocks/rocks_store.hpp"
+#include "storage/shared/shared_store.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace deepinfer {
+namespace {
+
+constexpr uint64_t most_by_itself = uint64_t{64} << 30;
+
+/// A store and what must outlive it, ended in the right order.
+struct held_store {
+  std::optional<storage::store_folder> folder;
+  std::optional<storage::memory_medium> medium;
+  std::unique_ptr<storage::block_store> store;
+};
+
+std::shared_ptr<storage::block_store> hold(held_store made) {
+  auto held = std::make_shared<held_store>(std::move(made));
+  return {held, held->store.get()};
+}
+
+uint64_t bytes_in(const std::filesystem::path& folder) {
+  uint64_t sum = 0;
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator{folder, ignored}) {
+    std::error_code no_size;
+    const auto size = file.file_size(no_size);
+    if (!no_size) sum += size;
+  }
+  return sum;
+}
+
+/// Half of what is free, its own blocks counted as free: the same at every start.
+uint64_t capacity_of(const kv_store_config& config, const std::string& segments) {
+  if (config.capacity_bytes != 0) return config.capacity_bytes;
+  std::error_code error;
+  const auto space = std::filesystem::space(segments, error);
+  if (error) return most_by_itself;
+  const uint64_t half = (space.available + bytes_in(segments)) / 2;
+  return std::max(std::min(half, most_by_itself), config.store.segment_bytes);
+}
+
+failure explained(const failure& why, const std::string& folder) {
+  return {why.code, "the KV store in " + folder + " cannot be opened: " + why.detail +
+                        ". Repair or remove that folder (it only holds a cache), name another one "
+                        "with --set kvstore.path=DIR, or leave the role kvstore out"};
+}
+
+result<void> make_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return failure{error_code::unreachable,
+                   "cannot make the folder " + folder + ": " + error.message()};
+  return {};
+}
+
+result<kv_backing> open_memory(const kv_store_config& config, const kv_backing_options& options) {
+  kv_backing backing;
+  backing.id = options.fresh_id;
+  backing.replicas = config.replicas;
+  backing.capacity_bytes = config.capacity_bytes != 0 ? config.capacity_bytes : uint64_t{256} << 20;
+  held_store held;
+  held.medium.emplace(options.fresh_id.lo);
+  auto store = held.medium->open(store_settings(config, backing.capacity_bytes));
+  if (!store) return store.error();
+  held.store = *std::move(store);
+  backing.store = hold(std::move(held));
+  return backing;
+}
+
+/// Of a folder that is ours: `bytes` will hold the segments.
+result<std::unique_ptr<storage::block_store>> open_folder(const kv_store_config& config,
+                                                          const std::string& home,
+                                                          kv_backing& backing) {
+  if (config.engine == "rocks") {
+    backing.folder = home + "/segments";
+    if (auto made = make_folder(backing.folder); !made) return made.error();
+    backing.capacity_bytes = capacity_of(config, backing.folder);
+    return storage::open_rocks_store(
+        {home, {}, {}, store_settings(config, backing.capacity_bytes)});
+  }
+  backing.folder = config.path + "/" + to_string(backing.id);
+  backing.replicas = 1;  // redundancy belongs to that file system
+  if (auto made = make_folder(backing.folder); !made) return made.error();
+  backing.capacity_bytes = capacity_of(config, backing.folder);
+  return storage::open_shared_store(
+      {backing.folder, home + "/index", {}, store_settings(config, backing.capacity_bytes)});
+}
+
+}  // namespace
+
+storage::store_config store_settings(const kv_store_config& config, uint64_t capacity_bytes) {
+  storage::store_config made = config.store;
+  made.capacity_bytes = capacity_bytes;
+  made.segment_bytes = std::min(made.segment_bytes, capacity_bytes);
+  made.durable = config.durability == "full"    ? storage::durability::full
+                 : config.durability == "index" ? storage::durability::index
+                                                : storage::durability::process;
+  if (config.quota_bytes != 0) made.default_quota_bytes = config.quota_bytes;
+  return made;
+}
+
+result<kv_backing> open_kv_backing(const kv_store_config& config,
+                                   const kv_backing_options& options) {
+  if (config.store.low_mark > config.store.high_mark)
+    return failure{error_code::invalid_argument,
+                   "kvstore.low_mark is above kvstore.high_mark: lower it"};
+  if (config.engine == "memory") return open_memory(config, options);
+  if (config.engine == "shared" && config.path.empty())
+    return failure{error_code::invalid_argument,
+                   "a shared KV store needs kvstore.path, a folder that all machines mount"};
+  const std::string& named = config.engine == "shared" ? config.index_path : config.path;
+  const std::string base = named.empty() ? options.default_base : named;
+  auto folder = storage::store_folder::claim(base, options.fresh_id);
+  if (!folder) return explained(folder.error(), base);
+  kv_backing backing;
+  backing.id = folder->id();
+  backing.mark = options.fresh_mark;
+  backing.replicas = config.replicas;
+  const std::string home = folder->path();
+  auto store = open_folder(config, home, backing);
+  if (!store) return explained(store.error(), home);
+  if (auto marked = storage::write_mark(backing.folder, backing.mark); !marked)
+    return explained(marked.error(), home);
+  held_store held;
+  held.folder.emplace(*std::move(folder));
+  held.store = *std::move(store);
+  backing.store = hold(std::move(held));
+  return backing;
+}
+
+}  // namespace deepinfer

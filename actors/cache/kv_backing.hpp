@@ -1,0 +1,38 @@
+#pragma once
+
+#include "actors/cache/kv_store_config.hpp"
+#include "proto/types/result.hpp"
+#include "storage/block_store.hpp"
+#include "storage/folder/store_folder.hpp"
+
+#include <memory>
+#include <string>
+
+namespace deepinfer {
+
+/// An opened store, and how others may know and reach it. The folder's lock lives as long as the
+/// last copy of `store`.
+struct kv_backing {
+  std::shared_ptr<storage::block_store> store;
+  storage::store_id id;
+  std::string folder;      ///< of the segment files; empty: only this process reaches the bytes
+  storage::store_id mark;  ///< what the file `mark` in it says
+  uint32_t replicas = 1;
+  uint64_t capacity_bytes = 0;
+};
+
+struct kv_backing_options {
+  std::string default_base;    ///< folder for stores without a path
+  storage::store_id fresh_id;  ///< for a folder that has none
+  storage::store_id fresh_mark;
+};
+
+/// Opens what the settings name. The failure's text says what to do.
+[[nodiscard]] result<kv_backing> open_kv_backing(const kv_store_config& config,
+                                                 const kv_backing_options& options);
+
+/// The settings as the store takes them, with this many bytes.
+[[nodiscard]] storage::store_config store_settings(const kv_store_config& config,
+                                                   uint64_t capacity_bytes);
+
+}  // namespace deepinfer

@@ -1,0 +1,142 @@
+// What a store tells of itself, and orders to it.
+#include "actors/cache/kv_store_core.hpp"
+#include "actors/messages/errors.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace deepinfer {
+
+namespace {
+
+/// Changes that come within it share an answer.
+constexpr std::chrono::milliseconds feed_delay{5};
+constexpr std::chrono::milliseconds longest_wait{60'000};
+
+}  // namespace
+
+caf::typed_response_promise<wire::msg<wire::KvChanges>> kv_store_core::changes(
+    wire::KvChangesQuery::Reader msg) {
+  kv_store_state& state = self_->state;
+  auto promise = self_->make_response_promise<wire::msg<wire::KvChanges>>();
+  const storage::feed_position after{msg.getEpoch(), msg.getSequence()};
+  const uint32_t limit = std::clamp(msg.getLimit(), 1u, state.setup.config.changes_per_answer);
+  const auto batch = store().changes_after(after, limit);
+  const bool news = batch.gap || !batch.changes.empty();
+  if (news || msg.getWaitMs() == 0 || state.draining ||
+      state.waiters.size() >= state.setup.config.max_waiters) {
+    promise.deliver(to_wire(batch));
+    return promise;
+  }
+  const uint64_t number = state.next_number++;
+  state.waiters.emplace(number, change_waiter{after, limit, promise});
+  late_after(number, std::min(std::chrono::milliseconds(msg.getWaitMs()), longest_wait));
+  return promise;
+}
+
+/// Something may have changed; whoever waits hears of it soon, together with what else does.
+void kv_store_core::changed() {
+  kv_store_state& state = self_->state;
+  if (state.waiters.empty() || state.feed_wakes) return;
+  state.feed_wakes = true;
+  self_->delayed_send(self_, feed_delay, feed_due{});
+}
+
+void kv_store_core::feed() {
+  kv_store_state& state = self_->state;
+  state.feed_wakes = false;
+  for (auto at = state.waiters.begin(); at != state.waiters.end();) {
+    const auto batch = store().changes_after(at->second.after, at->second.limit);
+    if (!batch.gap && batch.changes.empty()) {
+      ++at;
+      continue;
+    }
+    at->second.promise.deliver(to_wire(batch));
+    at = state.waiters.erase(at);
+  }
+}
+
+caf::typed_response_promise<wire::msg<wire::KvSnapshotPage>> kv_store_core::snapshot(
+    wire::KvSnapshotQuery::Reader msg) {
+  kv_store_state& state = self_->state;
+  auto promise = self_->make_response_promise<wire::msg<wire::KvSnapshotPage>>();
+  const uint32_t limit = std::clamp(msg.getLimit(), 1u, state.setup.config.changes_per_answer);
+  const auto page = std::make_shared<storage::snapshot_page>();
+  const bool taken = submit(
+      lane::reads,
+      [store = state.setup.backing.store, page, cursor = msg.getCursor(), limit] {
+        *page = store->snapshot(cursor, limit);
+      },
+      [page, promise](bool ran) mutable {
+        if (ran)
+          promise.deliver(to_wire(*page));
+        else
+          promise.deliver(to_caf({error_code::internal, "the store's reader ended"}));
+      });
+  if (!taken)
+    promise.deliver(to_caf({error_code::no_capacity, "too many reads wait at this store"}));
+  return promise;
+}
+
+wire::msg<wire::KvInfo> kv_store_core::info() const {
+  const kv_store_state& state = self_->state;
+  const kv_backing& backing = state.setup.backing;
+  wire::draft<wire::KvInfo> out;
+  out->initStore().setHi(backing.id.hi);
+  out->getStore().setLo(backing.id.lo);
+  out->setEpoch(store().epoch());
+  out->setGroupBlocks(state.setup.config.store.group_blocks);
+  out->setReplicas(backing.replicas);
+  out->setCapacityBytes(backing.capacity_bytes);
+  uint64_t longest = state.longest_block;
+  if (longest == 0) {  // nothing written in this life yet: the mean, which is rounded up
+    const auto stats = store().stats();
+    if (stats.blocks > 0) longest = stats.live_bytes / stats.blocks;
+  }
+  out->setBlockBytesHint(longest);
+  return out.freeze();
+}
+
+caf::result<wire::msg<wire::KvHas>> kv_store_core::have(wire::KvHave::Reader msg) {
+  const auto keys = read_keys(msg.getKeys(), self_->state.setup.config.store.max_query_blocks);
+  if (!keys) return to_caf(keys.error());
+  const auto places = store().places(*keys);
+  wire::draft<wire::KvHas> out;
+  auto present = out->initPresent(static_cast<uint32_t>(places.size()));
+  for (size_t i = 0; i < places.size(); ++i) present[i] = places[i].length > 0 ? 1 : 0;
+  return out.freeze();
+}
+
+caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
+    wire::KvPurge::Reader msg) {
+  kv_store_state& state = self_->state;
+  auto promise = self_->make_response_promise<wire::msg<wire::KvPurged>>();
+  const auto removed = std::make_shared<result<uint64_t>>(uint64_t{0});
+  const bool taken = submit(
+      lane::writes,
+      [store = state.setup.backing.store, removed, scope = storage::scope_id{msg.getScope()},
+       clocks = clocks()] { *removed = store->purge(scope, clocks); },
+      [this_ = *this, removed, promise](bool ran) mutable {
+        if (!ran) *removed = failure{error_code::internal, "the store's writer ended"};
+        if (!*removed) {
+          promise.deliver(to_caf(removed->error()));
+          return;
+        }
+        wire::draft<wire::KvPurged> out;
+        out->setBlocks(**removed);
+        promise.deliver(out.freeze());
+        this_.changed();
+      });
+  state.card.count("purges");
+  if (!taken)
+    promise.deliver(to_caf({error_code::no_capacity, "too many writes wait: purge again"}));
+  return promise;
+}
+
+wire::msg<wire::Ack> kv_store_core::acknowledge_clock() {
+  store().acknowledge_clock(clocks());
+  self_->state.card.count("clock_acknowledged");
+  return {};
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,188 @@
+// A write: reserve, pull, verify, write, commit, answer.
+#include "actors/cache/kv_store_core.hpp"
+#include "actors/messages/errors.hpp"
+
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace deepinfer {
+
+using wire::KvPutOutcome;
+
+namespace {
+
+/// Any actor that lends bytes out.
+using lender_actor = caf::typed_actor<caf::reacts_to<wire::msg<wire::LeaseRelease>>>;
+
+}  // namespace
+
+void kv_store_core::let_go(wire::Lease::Reader lease) {
+  if (lease.getId() == 0) return;
+  const auto owner = self_->state.setup.hub->resolve<caf::actor>(read_ref(lease.getOwner()));
+  if (!owner) return;
+  wire::draft<wire::LeaseRelease> out;
+  out->setId(lease.getId());
+  const auto lender = caf::actor_cast<lender_actor>(*owner);
+  self_->send(lender, out.freeze());
+  self_->state.card.sent(lender);
+}
+
+caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
+    const wire::msg<wire::KvPut>& msg) {
+  kv_store_state& state = self_->state;
+  auto promise = self_->make_response_promise<wire::msg<wire::KvPutDone>>();
+  const auto& config = state.setup.config;
+  auto work = read_put(msg, {config.store.max_batch, config.pull_bytes});
+  if (!work) {
+    state.card.count("puts_malformed");
+    let_go(msg.get().getLease());
+    promise.deliver(to_caf(work.error()));
+    return promise;
+  }
+  state.card.count("puts");
+  const uint64_t number = state.next_number++;
+  const auto time = std::min<std::chrono::nanoseconds>(
+      std::chrono::milliseconds(msg.get().getDeadlineMs()), config.longest_put);
+  (*work)->context.now = clocks();
+  const bool taken =
+      state.puts.size() < config.max_puts && !state.draining &&
+      submit(
+          lane::writes,
+          [store = state.setup.backing.store, work = *work] { reserve_put(*store, *work); },
+          [this_ = *this, number](bool ran) mutable {
+            if (ran)
+              this_.put_reserved(number);
+            else
+              this_.end_put(number);
+          });
+  if (!taken) {
+    state.card.count("puts_refused");
+    let_go(msg.get().getLease());
+    promise.deliver(put_done((*work)->outcomes));  // busy, all of them
+    return promise;
+  }
+  state.puts.emplace(number, open_put{*std::move(work), promise, now() + time, 0});
+  late_after(number, time);
+  return promise;
+}
+
+void kv_store_core::put_reserved(uint64_t number) {
+  kv_store_state& state = self_->state;
+  open_put& put = state.puts.at(number);
+  if (!put.work->refusal) {
+    const failure why = put.work->refusal.error();
+    const bool stale = why.code == error_code::stale_epoch;
+    const bool medium = why.code == error_code::unreachable;
+    if (stale || medium)  // outcomes of blocks; the rest is the writer's mistake
+      put.work->outcomes.assign(put.work->items.size(),
+                                stale ? KvPutOutcome::STALE : KvPutOutcome::FAILED);
+    else if (put.promise.pending())
+      put.promise.deliver(to_caf(why));
+    return end_put(number);
+  }
+  const auto& reserved = put.work->reserved;
+  if (std::none_of(reserved.begin(), reserved.end(),
+                   [](const auto& one) { return one.ticket != storage::ticket_id{}; }))
+    return end_put(number);
+  state.waiting_for_bytes.push_back(number);
+  pull_waiting();
+}
+
+/// In the order they came, so that a long one is not passed for ever.
+void kv_store_core::pull_waiting() {
+  kv_store_state& state = self_->state;
+  while (!state.waiting_for_bytes.empty()) {
+    const uint64_t number = state.waiting_for_bytes.front();
+    const uint64_t bytes = state.puts.at(number).work->granted_bytes();
+    if (state.pulling_bytes != 0 && state.pulling_bytes + bytes > state.setup.config.pull_bytes)
+      return;
+    state.waiting_for_bytes.pop_front();
+    state.pulling_bytes += bytes;
+    state.puts.at(number).pulling_bytes = bytes;
+    pull(number);
+  }
+}
+
+/// All blocks that were granted, side by side. The buffers belong to the reads until the last of
+/// them has called back.
+void kv_store_core::pull(uint64_t number) {
+  kv_store_state& state = self_->state;
+  open_put& put = state.puts.at(number);
+  const std::shared_ptr<put_work> work = put.work;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(put.deadline - now());
+  if (!put.promise.pending() || left.count() <= 0) return pulled(number);
+  const kv_store_impl_actor me{self_};
+  // One more than there are reads, so that nothing ends before all have begun.
+  const auto open = std::make_shared<std::atomic<size_t>>(1);
+  const auto one_less = [open, me, number] {
+    if (open->fetch_sub(1) == 1) caf::anon_send(me, put_pulled{number});
+  };
+  for (size_t i = 0; i < work->items.size(); ++i) {
+    if (!work->granted(i)) continue;
+    work->bytes[i].resize(work->items[i].length);
+    open->fetch_add(1);
+    state.setup.transport->read(
+        work->source_node,
+        {work->sources[i].region, work->sources[i].offset, work->items[i].length}, work->bytes[i],
+        left, [work, i, one_less](result<void> read) {
+          work->pulls[i] = std::move(read);
+          one_less();
+        });
+  }
+  one_less();
+}
+
+void kv_store_core::pulled(uint64_t number) {
+  kv_store_state& state = self_->state;
+  const auto found = state.puts.find(number);
+  if (found == state.puts.end()) return;
+  const auto work = found->second.work;
+  // Nobody reads the writer's memory any more.
+  let_go(work->message.get().getLease());
+  work->source_node = {};
+  for (size_t i = 0; i < work->items.size(); ++i)
+    if (work->granted(i) && !work->pulls[i]) state.card.count("pulls_failed");
+  const bool late = !found->second.promise.pending() || now() >= found->second.deadline;
+  if (late) work->outcomes.assign(work->items.size(), KvPutOutcome::STALE);
+  auto run = [store = state.setup.backing.store, work, late, clocks = clocks()] {
+    if (late)
+      abandon_put(*store, *work);
+    else
+      finish_put(*store, *work, clocks);
+  };
+  const auto then = [this_ = *this, number](bool) mutable { this_.end_put(number); };
+  // What was pulled is not thrown away because of a long queue: its length is that of `max_puts`.
+  state.writes_waiting.push_back({std::move(run), then});
+  dispatch();
+}
+
+void kv_store_core::answer_put(open_put& put) {
+  kv_store_state& state = self_->state;
+  if (!put.promise.pending()) return;
+  put.promise.deliver(put_done(put.work->outcomes));
+  for (size_t i = 0; i < put.work->items.size(); ++i) {
+    const KvPutOutcome outcome = put.work->outcomes[i];
+    if (outcome == KvPutOutcome::STORED)
+      state.longest_block = std::max<uint64_t>(state.longest_block, put.work->items[i].length);
+    if (outcome == KvPutOutcome::CORRUPT) state.card.count("blocks_corrupt");
+  }
+}
+
+void kv_store_core::end_put(uint64_t number) {
+  kv_store_state& state = self_->state;
+  const auto found = state.puts.find(number);
+  if (found == state.puts.end()) return;
+  // `pulled` took the source away when it let go of the lease.
+  if (found->second.work->source_node) let_go(found->second.work->message.get().getLease());
+  answer_put(found->second);
+  state.pulling_bytes -= found->second.pulling_bytes;
+  state.puts.erase(found);
+  changed();
+  pull_waiting();
+  answer_drain();
+}
+
+}  // namespace deepinfer
