@@ -119,6 +119,9 @@ result<kv_backing> open_kv_backing(const kv_store_config& config,
                    "a shared KV store needs kvstore.path, a folder that all machines mount"};
   const std::string& named = config.engine == "shared" ? config.index_path : config.path;
   const std::string base = named.empty() ? options.default_base : named;
+  if (base.empty())
+    return failure{error_code::invalid_argument,
+                   "no folder for the KV store: set HOME, XDG_CACHE_HOME or kvstore.path"};
   auto folder = storage::store_folder::claim(base, options.fresh_id);
   if (!folder) return explained(folder.error(), base);
   kv_backing backing;

@@ -22,7 +22,7 @@ struct kv_backing {
 };
 
 struct kv_backing_options {
-  std::string default_base;    ///< folder for stores without a path
+  std::string default_base;    ///< folder for stores without a path; empty: none is known
   storage::store_id fresh_id;  ///< for a folder that has none
   storage::store_id fresh_mark;
 };

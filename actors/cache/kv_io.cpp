@@ -9,7 +9,8 @@ kv_io_actor::behavior_type kv_io(kv_io_actor::stateful_pointer<kv_io_state> self
       [self](const io_work& work) {
         self->state.card.count("works");
         work.run();
-        return io_done{};
+        self->send(work.reply_to, io_done{work.number});
+        self->state.card.sent(work.reply_to);
       },
       [self](const wire::msg<wire::Inspect>&) { return self->state.card.info(*self, "idle"); },
   };

@@ -43,7 +43,7 @@ result<void> kv_store_core::start(const kv_store_setup& setup) {
 
 // ---- work that blocks
 
-bool kv_store_core::submit(lane where, std::function<void()> run, std::function<void(bool)> then) {
+bool kv_store_core::submit(lane where, std::function<void()> run, std::function<void()> then) {
   kv_store_state& state = self_->state;
   auto& queue = where == lane::reads ? state.reads_waiting : state.writes_waiting;
   if (queue.size() >= state.setup.config.max_waiting_works) return false;
@@ -65,25 +65,31 @@ void kv_store_core::dispatch() {
   }
 }
 
+// No time limit: a device that hangs holds this worker, and what waits ends by its own deadline.
 void kv_store_core::hand_over(lane where, queued_work work) {
   kv_store_state& state = self_->state;
   const kv_io_actor worker = state.idle.back();
   state.idle.pop_back();
-  ++state.works_running;
-  if (where == lane::writes) ++state.writes_running;
-  const auto over = [self = self_, worker, where, then = std::move(work.then)](bool ran) {
-    kv_store_state& after = self->state;
-    --after.works_running;
-    if (where == lane::writes) --after.writes_running;
-    if (ran) after.idle.push_back(worker);
-    then(ran);
-    kv_store_core core{self};
-    core.dispatch();
-    core.answer_drain();
-  };
-  // No timeout: a device that hangs holds this worker, and what waits ends by its own deadline.
-  self_->request(worker, caf::infinite, io_work{std::move(work.run)})
-      .then([over](const io_done&) { over(true); }, [over](const caf::error&) { over(false); });
+  const bool writes = where == lane::writes;
+  if (writes) ++state.writes_running;
+  const uint64_t number = state.next_number++;
+  state.running.emplace(number, running_work{worker, std::move(work.then), writes});
+  self_->send(worker,
+              io_work{number, std::move(work.run), io_sink_actor{kv_store_impl_actor{self_}}});
+  state.card.sent(worker);
+}
+
+void kv_store_core::work_done(uint64_t number) {
+  kv_store_state& state = self_->state;
+  const auto found = state.running.find(number);
+  if (found == state.running.end()) return;
+  const running_work done = std::move(found->second);
+  state.running.erase(found);
+  if (done.writes) --state.writes_running;
+  state.idle.push_back(done.worker);
+  done.then();
+  dispatch();
+  answer_drain();
 }
 
 // ---- deadlines and the end
@@ -127,13 +133,13 @@ caf::typed_response_promise<wire::msg<wire::Ack>> kv_store_core::drain() {
 
 void kv_store_core::answer_drain() {
   kv_store_state& state = self_->state;
-  const bool open = !state.puts.empty() || !state.reads.empty() || state.works_running > 0 ||
+  const bool open = !state.puts.empty() || !state.reads.empty() || !state.running.empty() ||
                     !state.writes_waiting.empty() || !state.reads_waiting.empty();
   if (!state.drained.pending() || open) return;
   auto promise = std::exchange(state.drained, {});
   const bool taken = submit(
       lane::writes, [store = state.setup.backing.store] { static_cast<void>(store->flush()); },
-      [promise](bool) mutable { promise.deliver(wire::msg<wire::Ack>{}); });
+      [promise]() mutable { promise.deliver(wire::msg<wire::Ack>{}); });
   if (!taken) promise.deliver(wire::msg<wire::Ack>{});
 }
 
@@ -201,6 +207,7 @@ kv_store_impl_actor::behavior_type kv_store(
         core{self}.set_gauges();
         return self->state.card.info(*self, describe(self->state));
       },
+      [self](const io_done& done) { core{self}.work_done(done.number); },
       [self](const put_pulled& pulled) { core{self}.pulled(pulled.put); },
       [self](const kv_late& late) { core{self}.late(late.number); },
       [self](const store_changed&) { core{self}.changed(); },

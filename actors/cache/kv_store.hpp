@@ -54,10 +54,17 @@ struct change_waiter {
   caf::typed_response_promise<wire::msg<wire::KvChanges>> promise;
 };
 
-/// What waits for an I/O actor, and what follows: with `false` if that actor died over it.
+/// What waits for an I/O actor, and what follows in the store.
 struct queued_work {
   std::function<void()> run;
-  std::function<void(bool)> then;
+  std::function<void()> then;
+};
+
+/// What an I/O actor does now.
+struct running_work {
+  kv_io_actor worker;
+  std::function<void()> then;
+  bool writes = false;
 };
 
 struct kv_store_state {
@@ -68,9 +75,10 @@ struct kv_store_state {
 
   std::vector<kv_io_actor> idle;
   std::deque<queued_work> reads_waiting, writes_waiting;
-  uint32_t writes_running = 0, works_running = 0;
+  std::map<uint64_t, running_work> running;
+  uint32_t writes_running = 0;
 
-  uint64_t next_number = 1;  ///< of puts, reads and waiters
+  uint64_t next_number = 1;  ///< of works, puts, reads and waiters
   std::map<uint64_t, open_put> puts;
   std::deque<uint64_t> waiting_for_bytes;  ///< puts that are reserved and not pulled yet
   uint64_t pulling_bytes = 0;

@@ -42,12 +42,13 @@ public:
   void late(uint64_t number);
   caf::typed_response_promise<wire::msg<wire::Ack>> drain();
   void set_gauges();
+  void work_done(uint64_t number);
 
 private:
   enum class lane : uint8_t { reads, writes };
 
   /// `then` follows in this actor. False: too much waits already.
-  [[nodiscard]] bool submit(lane where, std::function<void()> run, std::function<void(bool)> then);
+  [[nodiscard]] bool submit(lane where, std::function<void()> run, std::function<void()> then);
   void dispatch();
   void hand_over(lane where, queued_work work);
   void answer_drain();

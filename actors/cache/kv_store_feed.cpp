@@ -67,12 +67,7 @@ caf::typed_response_promise<wire::msg<wire::KvSnapshotPage>> kv_store_core::snap
       [store = state.setup.backing.store, page, cursor = msg.getCursor(), limit] {
         *page = store->snapshot(cursor, limit);
       },
-      [page, promise](bool ran) mutable {
-        if (ran)
-          promise.deliver(to_wire(*page));
-        else
-          promise.deliver(to_caf({error_code::internal, "the store's reader ended"}));
-      });
+      [page, promise]() mutable { promise.deliver(to_wire(*page)); });
   if (!taken)
     promise.deliver(to_caf({error_code::no_capacity, "too many reads wait at this store"}));
   return promise;
@@ -116,8 +111,7 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
       lane::writes,
       [store = state.setup.backing.store, removed, scope = storage::scope_id{msg.getScope()},
        clocks = clocks()] { *removed = store->purge(scope, clocks); },
-      [this_ = *this, removed, promise](bool ran) mutable {
-        if (!ran) *removed = failure{error_code::internal, "the store's writer ended"};
+      [this_ = *this, removed, promise]() mutable {
         if (!*removed) {
           promise.deliver(to_caf(removed->error()));
           return;

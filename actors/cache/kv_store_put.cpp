@@ -52,12 +52,7 @@ caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
       submit(
           lane::writes,
           [store = state.setup.backing.store, work = *work] { reserve_put(*store, *work); },
-          [this_ = *this, number](bool ran) mutable {
-            if (ran)
-              this_.put_reserved(number);
-            else
-              this_.end_put(number);
-          });
+          [this_ = *this, number]() mutable { this_.put_reserved(number); });
   if (!taken) {
     state.card.count("puts_refused");
     let_go(msg.get().getLease());
@@ -153,7 +148,7 @@ void kv_store_core::pulled(uint64_t number) {
     else
       finish_put(*store, *work, clocks);
   };
-  const auto then = [this_ = *this, number](bool) mutable { this_.end_put(number); };
+  const auto then = [this_ = *this, number]() mutable { this_.end_put(number); };
   // What was pulled is not thrown away because of a long queue: its length is that of `max_puts`.
   state.writes_waiting.push_back({std::move(run), then});
   dispatch();

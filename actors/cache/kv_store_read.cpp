@@ -44,10 +44,7 @@ caf::typed_response_promise<wire::msg<wire::KvOpened>> kv_store_core::open(
             if (files && work->match && work->match->blocks > 0)
               work->places = store->places(std::span{work->keys}.first(work->match->blocks));
           },
-          [this_ = *this, work, promise](bool ran) mutable {
-            if (!ran) work->match = failure{error_code::internal, "the store's reader ended"};
-            this_.open_done(work, promise);
-          });
+          [this_ = *this, work, promise]() mutable { this_.open_done(work, promise); });
   if (!taken) return refuse({error_code::no_capacity, "too many reads wait at this store"});
   state.card.count("opens");
   return promise;
@@ -126,10 +123,7 @@ caf::typed_response_promise<wire::msg<wire::KvReadDone>> kv_store_core::read(
       [store = state.setup.backing.store, work, clocks = clocks()] {
         read_blocks(*store, *work, clocks);
       },
-      [this_ = *this, number, work](bool ran) mutable {
-        if (!ran) work->statuses.assign(work->keys.size(), wire::KvReadStatus::FAILED);
-        this_.read_over(number);
-      });
+      [this_ = *this, number]() mutable { this_.read_over(number); });
   if (!taken) {
     if (work->room.lease != 0) static_cast<void>(state.staging->leases().release(work->room.lease));
     return refuse();
@@ -191,7 +185,7 @@ void kv_store_core::close(wire::KvClose::Reader msg) {
       [store = self_->state.setup.backing.store, lease, use, clocks = clocks()] {
         static_cast<void>(store->release(lease, use, clocks));
       },
-      [this_ = *this](bool) mutable { this_.changed(); });
+      [this_ = *this]() mutable { this_.changed(); });
   if (!taken) self_->state.card.count("closes_dropped");  // the lease ends by its time
 }
 
@@ -211,7 +205,7 @@ void kv_store_core::report_bad(wire::KvReportBad::Reader msg) {
         const storage::read_item item{key, bytes};
         static_cast<void>(store->read({&item, 1}, {}, clocks));
       },
-      [this_ = *this, key](bool) mutable {
+      [this_ = *this, key]() mutable {
         this_.self_->state.suspected.erase(key);
         this_.changed();
       });

@@ -7,15 +7,22 @@
 /// What a store's actors say to each other inside one process.
 namespace deepinfer {
 
-/// Work that may wait for a device. What it touches is nobody else's until `io_done`.
-struct io_work {
-  std::function<void()> run;
+struct io_done {
+  uint64_t number = 0;
 };
-struct io_done {};
+using io_sink_actor = caf::typed_actor<caf::reacts_to<io_done>>;
+
+/// Work that may wait for a device, for as long as that takes. What it touches is nobody else's
+/// until `io_done` with its number.
+struct io_work {
+  uint64_t number = 0;
+  std::function<void()> run;
+  io_sink_actor reply_to;
+};
 
 /// Does one piece of work at a time; blocks meanwhile.
 using kv_io_actor =
-    caf::typed_actor<caf::replies_to<io_work>::with<io_done>,
+    caf::typed_actor<caf::reacts_to<io_work>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 
 /// All blocks of a `KvPut` were pulled, or could not be.
@@ -35,7 +42,8 @@ struct kv_store_tick {};
 struct drain_store {};
 
 using kv_store_impl_actor =
-    kv_store_actor::extend<caf::reacts_to<put_pulled>,
+    kv_store_actor::extend<caf::reacts_to<io_done>,
+                           caf::reacts_to<put_pulled>,
                            caf::reacts_to<kv_late>,
                            caf::reacts_to<store_changed>,
                            caf::reacts_to<feed_due>,

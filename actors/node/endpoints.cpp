@@ -209,6 +209,14 @@ std::string runtime_directory() {
   return "/tmp/deepinfer-" + std::to_string(::geteuid());
 }
 
+std::string cache_directory() {
+  if (const char* user = std::getenv("XDG_CACHE_HOME"); user != nullptr && *user != 0)
+    return std::string{user} + "/deepinfer";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0)
+    return std::string{home} + "/.cache/deepinfer";
+  return {};
+}
+
 endpoints_file::endpoints_file(int descriptor, std::string path)
     : descriptor_(descriptor), path_(std::move(path)) {}
 

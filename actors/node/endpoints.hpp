@@ -21,6 +21,10 @@ struct node_endpoints {
 /// `DEEPINFER_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/deepinfer`, else `/tmp/deepinfer-<uid>`.
 [[nodiscard]] std::string runtime_directory();
 
+/// Where data may lie that can be made again: `$XDG_CACHE_HOME/deepinfer`, else
+/// `~/.cache/deepinfer`; empty when neither is known.
+[[nodiscard]] std::string cache_directory();
+
 /// Keeps the file locked; removes it at the end.
 class endpoints_file {
 public:

@@ -1,5 +1,6 @@
 #include "actors/node/node_actors.hpp"
 
+#include "actors/cache/kv_io.hpp"
 #include "actors/cache/kv_writer.hpp"
 #include "actors/cache/ring_host.hpp"
 #include "actors/edge/codec.hpp"
@@ -14,22 +15,23 @@
 namespace deepinfer {
 namespace {
 
-constexpr std::array<std::pair<node_role, std::string_view>, 4> role_names{{
+constexpr std::array<std::pair<node_role, std::string_view>, 5> role_names{{
     {node_role::gateway, "gateway"},
     {node_role::prefill, "prefill"},
     {node_role::decode, "decode"},
     {node_role::controller, "controller"},
+    {node_role::kvstore, "kvstore"},
 }};
 
 result<node_role> parse_role(std::string_view name) {
   for (const auto& [role, text] : role_names)
     if (text == name) return role;
-  if (name == "vision" || name == "kvstore")
+  if (name == "vision")
     return failure{error_code::unsupported,
                    "the role " + std::string{name} + " is not in this release"};
   return failure{error_code::invalid_argument,
                  "unknown role '" + std::string{name} +
-                     "'; roles are gateway, prefill, decode, controller, or all"};
+                     "'; roles are gateway, prefill, decode, controller, kvstore, or all"};
 }
 
 /// One node's actors while they are being made.
@@ -40,6 +42,8 @@ public:
   result<node_actors> run() {
     if (const auto ok = spawn_control(); !ok) return ok.error();
     if (has(node_role::prefill) || has(node_role::decode)) spawn_persistence();
+    if (has(node_role::kvstore))
+      if (const auto ok = spawn_store(); !ok) return ok.error();
     if (has(node_role::prefill))
       if (const auto ok = spawn_engine(schedule::engine_role::prefill); !ok) return ok.error();
     if (has(node_role::decode))
@@ -120,6 +124,27 @@ private:
         system_.spawn(ring_host, ring_host_setup{plan_.settings.rings, plan_.hub, plan_.transport});
     accompany("ring_host", rings_);
     offer("ring_host", plan_.hub->export_actor(ring_host_actor{rings_}));
+  }
+
+  result<void> spawn_store() {
+    if (!plan_.store.store) return failure{error_code::internal, "no store for the role kvstore"};
+    kv_store_setup setup;
+    setup.config = plan_.settings.kvstore;
+    setup.backing = plan_.store;
+    setup.hub = plan_.hub;
+    setup.transport = plan_.transport;
+    setup.wall = plan_.unix_time_ms;
+    setup.spawn_io = [system = &system_, in_service = service(), hub = plan_.hub,
+                      console = made_.console] {
+      const kv_io_actor made = in_service ? system->spawn<caf::detached>(kv_io, std::cref(*hub))
+                                          : system->spawn(kv_io, std::cref(*hub));
+      caf::anon_send(console, track_actor{"kv_io", made});
+      return made;
+    };
+    made_.kv_store = system_.spawn(kv_store, setup);
+    keep("kv_store", made_.kv_store);
+    offer("kvstore", plan_.hub->export_actor(kv_store_actor{made_.kv_store}));
+    return {};
   }
 
   result<void> spawn_engine(schedule::engine_role role) {

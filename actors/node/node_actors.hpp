@@ -2,6 +2,7 @@
 
 #include "actors/cache/cache_config.hpp"
 #include "actors/cache/kv_check.hpp"
+#include "actors/cache/kv_store.hpp"
 #include "actors/cache/kv_writer_config.hpp"
 #include "actors/console/console.hpp"
 #include "actors/control/balancer.hpp"
@@ -21,7 +22,7 @@
 
 namespace deepinfer {
 
-enum class node_role : uint8_t { gateway, prefill, decode, controller };
+enum class node_role : uint8_t { gateway, prefill, decode, controller, kvstore };
 [[nodiscard]] std::string_view to_string(node_role role);
 /// "all", or names separated by commas; `invalid_argument` names the wrong one, `unsupported` a
 /// role that this release does not have.
@@ -37,6 +38,7 @@ struct node_settings {
   kv_check_config check;
   kv_writer_config kvwriter;
   ring_host_config rings;
+  kv_store_config kvstore;
   gateway_config gateway;
   request_config request;
   console_config console;
@@ -63,6 +65,8 @@ struct node_plan {
   std::shared_ptr<match_metrics> match;            ///< may be null
   std::shared_ptr<log_sink> log;                   ///< may be null
   std::function<std::chrono::seconds()> unix_time;
+  std::function<std::chrono::milliseconds()> unix_time_ms;  ///< lives of blocks end by it
+  kv_backing store;                                         ///< opened, for the kvstore role
   std::function<std::vector<std::string>()> recent_log;
   uint64_t seed = 0;
   uint64_t low_water_bytes = 256 << 10;
@@ -76,7 +80,8 @@ struct node_actors {
   gateway_impl_actor gateway;  ///< null without the role
   kv_check_self_actor check;   ///< beside the gateway
   std::vector<engine_impl_actor> engines;
-  kv_writer_actor writer;  ///< null when nothing is stored from here
+  kv_writer_actor writer;        ///< null when nothing is stored from here
+  kv_store_impl_actor kv_store;  ///< null without the role
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
   /// Actors without which a node only does more work; they end with it.
@@ -94,6 +99,9 @@ struct node_actors {
 /// | its index_feeds            |                          |                                   |
 /// | batch                      | linked to its engine     | both end                          |
 /// | kv_writer, ring_host       | nobody                   | blocks, rings are not kept        |
+/// | codecs, engines, kv_store  |                          |                                   |
+/// | batch                      | linked to its engine     | both end                          |
+/// | kv_io                      | linked to its store      | both end                          |
 /// | request                    | gateway, console         | its place is free again           |
 /// | request, as a receiver     | engines that run or hold | the sequence is dropped, what was |
 /// |                            | its sequence             | staged for it is freed            |

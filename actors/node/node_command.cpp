@@ -120,7 +120,7 @@ void add_node_command(CLI::App& app, int& exit_code) {
       "node", "Starts one actor node; nodes of one cluster name find each other.");
   auto flags = std::make_shared<node_flags>();
   command->add_option("--roles", flags->roles,
-                      "gateway,prefill,decode,controller or all (default all)");
+                      "gateway,prefill,decode,controller,kvstore or all (default all)");
   command->add_option("--model", flags->model,
                       "folder of the checkpoint (default: the bundled tiny-v41)");
   command->add_option("--served-name", flags->served_name,

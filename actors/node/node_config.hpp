@@ -34,7 +34,8 @@ struct node_config {
 
   template <class V>
   void describe(V& v) {
-    v.field("roles", roles, "What this node does: gateway, prefill, decode, controller, or all.");
+    v.field("roles", roles,
+            "What this node does: gateway, prefill, decode, controller, kvstore, or all.");
     v.field("cluster", cluster, "Nodes of different names never meet.");
     v.field("join", join, "Fabric addresses of living nodes; one is enough.");
     v.field("secret", secret,

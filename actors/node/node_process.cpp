@@ -51,11 +51,19 @@ std::chrono::seconds unix_now() {
       std::chrono::system_clock::now().time_since_epoch());
 }
 
+std::chrono::milliseconds unix_now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+}
+
 uint64_t epoch_now() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                    std::chrono::system_clock::now().time_since_epoch())
                                    .count());
 }
+
+/// Flushing what a store has written.
+constexpr std::chrono::seconds store_drain{10};
 
 std::string join_text(const std::vector<std::string>& items, std::string_view separator) {
   std::string text;
@@ -99,6 +107,7 @@ public:
 
 private:
   result<void> open_log();
+  result<void> open_store();
   result<void> load_model();
   result<void> open_fabric();
   result<void> open_registries();
@@ -125,6 +134,7 @@ private:
   std::shared_ptr<const protocol_codec> protocol_;
   std::vector<std::shared_ptr<model::step_model>> models_;
   uint32_t context_limit_ = 0;
+  kv_backing store_;
   std::vector<std::shared_ptr<net::registry>> registries_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
@@ -144,6 +154,7 @@ result<void> running_node::open() {
   // The names under which the log tells how long a step took.
   const std::pair<step, std::string_view> steps[] = {
       {&running_node::open_log, {}},
+      {&running_node::open_store, "took_store"},
       {&running_node::load_model, "took_model"},
       {&running_node::open_fabric, "took_fabric"},
       {&running_node::open_registries, {}},
@@ -177,6 +188,29 @@ result<void> running_node::open_log() {
   });
   if (!sink) return sink.error();
   log_ = *sink;
+  return {};
+}
+
+// A node that was asked for a store has one or does not start; one that does everything goes on
+// without, since a cache that is missing costs time only.
+result<void> running_node::open_store() {
+  if (!roles_.contains(node_role::kvstore)) return {};
+  const std::string home = cache_directory();
+  const std::string name = net::safe_file_name(config_.node.cluster);
+  auto opened =
+      open_kv_backing(config_.actors.kvstore, {home.empty() ? home : home + "/" + name + "/kv",
+                                               {random_word(), random_word()},
+                                               {random_word(), random_word()}});
+  if (opened) {
+    store_ = *std::move(opened);
+    log("kvstore.opened", {{"folder", store_.folder},
+                           {"blocks", store_.store->stats().blocks},
+                           {"capacity_bytes", store_.capacity_bytes}});
+    return {};
+  }
+  if (config_.node.roles != std::vector<std::string>{"all"}) return opened.error();
+  roles_.erase(node_role::kvstore);
+  log_->warn("kvstore.absent", {{"why", opened.error().detail}});
   return {};
 }
 
@@ -275,6 +309,8 @@ node_plan running_node::plan() {
   plan.match->now = steady_now;
   plan.log = log_;
   plan.unix_time = unix_now;
+  plan.unix_time_ms = unix_now_ms;
+  plan.store = store_;
   plan.recent_log = [log = log_] { return log->tail(200); };
   plan.seed = random_word();
   plan.low_water_bytes =
@@ -384,6 +420,10 @@ void running_node::stop() {
     if (actors_.writer && !lost_)
       self->request(actors_.writer, config_.node.drain, drain_writer{})
           .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
+    // Last, so that it takes what the engines still write.
+    if (actors_.kv_store && !lost_)
+      self->request(actors_.kv_store, store_drain, drain_store{})
+          .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});
   }
 
   if (gateway_http_) gateway_http_->stop();
@@ -402,6 +442,7 @@ void running_node::stop() {
     console_http_.reset();
     system_.reset();
   }
+  store_ = {};  // closed with the last actor that used it
   hub_.reset();
   transport_.reset();
   if (log_) log("node.stopped", {{"node", to_string(id_)}});

@@ -10,6 +10,9 @@
 namespace deepinfer::test {
 namespace {
 
+/// Where the simulation's wall clock begins.
+constexpr std::chrono::hours sim_epoch{500'000};
+
 // Body of a simulated request: numbers separated by blanks, see `encode`.
 std::string encode(const sim_request& r) {
   std::ostringstream out;
@@ -194,6 +197,7 @@ sim_node::sim_node(net::loop_network& network,
                    const std::set<node_role>& what,
                    const sim_options& options,
                    const std::vector<std::string>& seeds,
+                   const kv_backing& store,
                    uint64_t seed)
     : transport(network.make_transport(life)), roles(what), address(life.address) {
   world.shuffle(seed);
@@ -218,6 +222,10 @@ sim_node::sim_node(net::loop_network& network,
   plan.model_name = options.model.name;
   plan.protocol = std::make_shared<sim_protocol>();
   plan.unix_time = [] { return std::chrono::seconds{0}; };
+  plan.unix_time_ms = [this] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(world.now()) + sim_epoch;
+  };
+  plan.store = store;
   plan.seed = seed;
   plan.low_water_bytes = 16;
   plan.piece_bytes = 8;
@@ -245,10 +253,26 @@ sim_node& sim_cluster::start(const std::string& address, const std::set<node_rol
   const net::loop_node life{node_id{0xA0 + lives_, lives_}, lives_, address};
   if (std::find(addresses_.begin(), addresses_.end(), address) == addresses_.end())
     addresses_.push_back(address);
-  nodes_.push_back(std::make_unique<sim_node>(network, life, roles, options_, addresses_,
+  const kv_backing store = roles.contains(node_role::kvstore) ? store_at(address) : kv_backing{};
+  nodes_.push_back(std::make_unique<sim_node>(network, life, roles, options_, addresses_, store,
                                               seed_ * 1000 + lives_));
   driver_.add_source(nodes_.back()->world);
   return *nodes_.back();
+}
+
+kv_backing sim_cluster::store_at(const std::string& address) {
+  const uint64_t number = digest_of(address).lo;
+  storage::memory_medium& medium = media_.try_emplace(address, number).first->second;
+  medium.process_died();
+  constexpr uint64_t capacity = 64 << 20;
+  auto opened = medium.open(store_settings(options_.settings.kvstore, capacity));
+  REQUIRE(opened);
+  kv_backing made;
+  made.store = *std::move(opened);
+  made.id = {number, 1};
+  made.replicas = options_.settings.kvstore.replicas;
+  made.capacity_bytes = capacity;
+  return made;
 }
 
 void sim_cluster::kill(const std::string& address) {

@@ -5,6 +5,7 @@
 #include "actors/node/peer_events.hpp"
 #include "runtime/http/server.hpp"
 #include "runtime/model/toy_model.hpp"
+#include "storage/memory/memory_store.hpp"
 #include "tests/support/remote_world.hpp"
 
 #include <map>
@@ -108,6 +109,7 @@ public:
            const std::set<node_role>& roles,
            const sim_options& options,
            const std::vector<std::string>& seeds,
+           const kv_backing& store,
            uint64_t seed);
   ~sim_node();
 
@@ -159,6 +161,9 @@ public:
   net::loop_network network;
 
 private:
+  /// What lies on the disk of an address: the next life there finds it again.
+  kv_backing store_at(const std::string& address);
+
   sim_options options_;
   uint64_t seed_;
   network_source source_;
@@ -166,6 +171,7 @@ private:
   std::vector<std::unique_ptr<sim_node>> nodes_;
   std::vector<std::unique_ptr<sim_node>> graves_;
   std::vector<std::string> addresses_;
+  std::map<std::string, storage::memory_medium> media_;
   uint64_t lives_ = 0;
 };
 

@@ -389,6 +389,7 @@ class Cluster:
         self.folder = self._folder.name
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith('DEEPINFER_')}
         self.environment['DEEPINFER_RUNTIME_DIR'] = os.path.join(self.folder, 'run')
+        self.environment['XDG_CACHE_HOME'] = os.path.join(self.folder, 'cache')
         # A node dials the address of a lost one again; another test's node may have that port now.
         self.name = os.path.basename(self.folder)
         self.environment['DEEPINFER_NODE_CLUSTER'] = self.name
