@@ -355,6 +355,13 @@ void sim_cluster::check_idle(sim_node& node) {
     }
     CHECK(gauges.at("free_tokens") == gauges.at("state_tokens"));
   }
+  if (node.actors.writer) {
+    const auto gauges = counters(node, node.actors.writer);
+    for (const char* name : {"queue_bytes", "jobs", "in_flight", "staged_bytes"}) {
+      CAPTURE(name);
+      CHECK(gauges.at(name) == 0);
+    }
+  }
   if (!node.actors.gateway) return;
   const auto gauges = counters(node, node.actors.gateway);
   CHECK(gauges.at("open") == 0);
