@@ -99,6 +99,7 @@ kv_store_actor::behavior_type far_store(kv_store_actor::pointer self, net::trans
         out->setCapacityBytes(uint64_t{1} << 30);
         return out.freeze();
       },
+      [](const msg<KvHave>&) { return msg<KvHas>{}; },
       [](const msg<KvPurge>&) { return msg<KvPurged>{}; },
       [](const msg<KvClockAcknowledge>&) { return msg<Ack>{}; },
       [](const msg<KvRenew>&) {},

@@ -94,6 +94,7 @@ inline kv_store_actor::behavior_type scripted_store(kv_store_actor::pointer self
         promise.deliver(out.freeze());
         return promise;
       },
+      [](const msg<KvHave>&) { return msg<KvHas>{}; },
       [](const msg<KvPurge>&) { return msg<KvPurged>{}; },
       [](const msg<KvClockAcknowledge>&) { return msg<Ack>{}; },
       [](const msg<KvRenew>&) {},
