@@ -76,16 +76,18 @@ result<void> peer_process::start(const std::vector<std::string>& command, errors
 
 result<std::string> peer_process::line(milliseconds patience) {
   const auto deadline = steady_clock::now() + patience;
+  size_t searched = 0;  // long lines come in many pieces
   for (;;) {
-    if (const size_t end = unread_.find('\n'); end != std::string::npos) {
+    if (const size_t end = unread_.find('\n', searched); end != std::string::npos) {
       std::string text = unread_.substr(0, end);
       unread_.erase(0, end + 1);
       return text;
     }
+    searched = unread_.size();
     pollfd wait{from_, POLLIN, 0};
     if (::poll(&wait, 1, milliseconds_until(deadline)) == 0)
       return failure{error_code::deadline_exceeded, "the other process says nothing"};
-    std::array<char, 4096> piece{};
+    std::array<char, 65536> piece;
     const ssize_t got = ::read(from_, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return failure{error_code::unreachable, "the other process has ended"};

@@ -1,6 +1,7 @@
 #include "actors/node/bench_kv_command.hpp"
 
 #include "actors/bench/kv_figures.hpp"
+#include "actors/bench/kv_replay.hpp"
 #include "actors/node/bench_output.hpp"
 #include "actors/node/bundled_model.hpp"
 
@@ -18,6 +19,8 @@ struct kv_flags {
   bool smoke = false;
   std::string only, durable = "index";
   bench::kv_plan plan;
+  std::string store = "memory";
+  bench::replay_plan replay;
 };
 
 void shrink(bench::kv_plan& plan) {
@@ -31,9 +34,16 @@ void shrink(bench::kv_plan& plan) {
 }
 
 int run_kv(const kv_flags& flags) {
+  const auto form = flags.json ? figure_form::json_lines : figure_form::table;
   bench::kv_plan plan = flags.plan;
   if (plan.folder.empty()) plan.folder = std::filesystem::temp_directory_path().string();
   if (plan.model.empty()) plan.model = bundled_model().string();
+  if (!flags.replay.traces.empty()) {
+    bench::replay_plan replay = flags.replay;
+    replay.folder = plan.folder;
+    if (flags.store == "rocks") replay.store = bench::replay_plan::kind::rocks;
+    return show_figures(bench::replay_traces(replay), form);
+  }
   if (flags.smoke) shrink(plan);
   if (!flags.only.empty()) {
     if (flags.only != "match") plan.index_blocks = 0;
@@ -44,8 +54,20 @@ int run_kv(const kv_flags& flags) {
   plan.durable = flags.durable == "process" ? storage::durability::process
                  : flags.durable == "full"  ? storage::durability::full
                                             : storage::durability::index;
-  return show_figures(bench::measure_kv_figures(plan),
-                      flags.json ? figure_form::json_lines : figure_form::table);
+  return show_figures(bench::measure_kv_figures(plan), form);
+}
+
+void add_replay(CLI::App& kv, kv_flags& flags) {
+  kv.add_option("--trace", flags.replay.traces,
+                "instead: replays traces of requests (.jsonl, .jsonl.zst or a folder of them) "
+                "through stores, with blocks of 64 bytes and the time of the trace")
+      ->check(CLI::ExistingPath);
+  kv.add_option("--stores", flags.replay.stores, "to replay through, beside one alone")
+      ->check(CLI::Range(1u, 64u));
+  kv.add_option("--store", flags.store, "in memory, or on the disk of --path")
+      ->check(CLI::IsMember({"memory", "rocks"}));
+  kv.add_option("--requests", flags.replay.most_requests, "of each trace (default: all)")
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -76,6 +98,7 @@ void add_bench_kv(CLI::App& bench, int& exit_code) {
       ->check(CLI::Range(1u, 1'000'000u));
   kv->add_option("--restart-blocks", plan.restart_blocks, "records that a store is opened with")
       ->check(CLI::Range(1u, 1'000'000'000u));
+  add_replay(*kv, *flags);
   kv->callback([flags, &exit_code] { exit_code = run_kv(*flags); });
 }
 

@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 BINARY, MODEL = sys.argv[1:3]
+TRACES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'golden', 'kv_traces')
 del sys.argv[1:3]
 FIELDS = ['name', 'value', 'unit', 'ratio_to', 'ratio', 'runs', 'spread']
 
@@ -140,6 +141,49 @@ class Bench(unittest.TestCase):
         self.assertEqual(got.returncode, 0, got.stderr)
         self.assertIn('fio is not installed', got.stderr)
         self.assertNotIn('fio', got.stdout)
+
+    def replay(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            got = self.run_bench('kv', '--json', '--path', folder, *arguments)
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(got.returncode, 0, got.stderr)
+        lines = [json.loads(line) for line in got.stdout.splitlines()]
+        self.check_lines(lines, [])
+        return {line['name']: line['value'] for line in lines}
+
+    def test_kv_replay_finds_what_the_trace_allows_on_one_store_and_on_many(self):
+        for store in ['memory', 'rocks']:
+            found = self.replay('--trace', TRACES, '--stores', '3', '--store', store)
+            for name in ['conversation', 'coding_sessions']:
+                prefix = f'kv.trace.{name}.'
+                self.assertGreater(found[prefix + 'bound_tokens'], 2)
+                for stores in ['1_store', '3_stores']:
+                    for what in ['tokens', 'blocks']:
+                        short = found[prefix + 'bound_' + what] - found[f'{prefix}hit_{what}_{stores}']
+                        self.assertLessEqual(abs(short), 0.5, (name, store, stores, what))
+                self.assertEqual(found[prefix + 'other_hits_3_stores'], 0)
+                self.assertEqual(found[prefix + 'stored_1_store'], found[prefix + 'stored_3_stores'])
+
+    def test_kv_replay_keeps_to_the_time_to_live_of_agents(self):
+        ids = list(range(16))
+        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as trace:
+            hours = [0, 1, 100, 101]  # the third comes after its prefix has expired (72 h)
+            json.dump({'block_size': 64, 'requests': [
+                {'t': 3600.0 * h, 'in': 1024, 'out': 1, 'hash_ids': ids} for h in hours]}, trace)
+            trace.flush()
+            found = self.replay('--trace', trace.name, '--stores', '2')
+        self.assertEqual(found['kv.trace.coding_sessions.bound_tokens'], 75)
+        self.assertEqual(found['kv.trace.coding_sessions.hit_tokens_1_store'], 50)
+        self.assertEqual(found['kv.trace.coding_sessions.hit_tokens_2_stores'], 50)
+
+    def test_kv_replay_refuses_what_is_no_trace(self):
+        for text in ['{"timestamp":0}', 'x', '{"timestamp":0,"input_length":9999,"hash_ids":[1]}']:
+            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as trace:
+                trace.write(text + '\n')
+                trace.flush()
+                got = self.run_bench('kv', '--trace', trace.name)
+                self.assertEqual(got.returncode, 1, text)
+                self.assertIn('line 1', got.stderr)
 
     def test_without_json_it_is_a_table_with_one_row_a_figure(self):
         got = self.run_bench('fabric', '--smoke')
