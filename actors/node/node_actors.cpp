@@ -143,6 +143,14 @@ private:
     };
     made_.kv_store = system_.spawn(kv_store, setup);
     keep("kv_store", made_.kv_store);
+    kv_sweep_setup sweep;
+    sweep.config = plan_.settings.kvsweep;
+    sweep.backing = plan_.store;
+    sweep.hub = plan_.hub;
+    sweep.store = made_.kv_store;
+    sweep.wall = plan_.unix_time_ms;
+    sweep.spawn_io = setup.spawn_io;
+    keep("kv_sweep", system_.spawn(kv_sweep, sweep));
     offer("kvstore", plan_.hub->export_actor(kv_store_actor{made_.kv_store}));
     return {};
   }

@@ -3,6 +3,7 @@
 #include "actors/cache/cache_config.hpp"
 #include "actors/cache/kv_check.hpp"
 #include "actors/cache/kv_store.hpp"
+#include "actors/cache/kv_sweep.hpp"
 #include "actors/cache/kv_writer_config.hpp"
 #include "actors/console/console.hpp"
 #include "actors/control/balancer.hpp"
@@ -39,6 +40,7 @@ struct node_settings {
   kv_writer_config kvwriter;
   ring_host_config rings;
   kv_store_config kvstore;
+  kv_sweep_config kvsweep;
   gateway_config gateway;
   request_config request;
   console_config console;
@@ -96,12 +98,12 @@ struct node_actors {
 /// | membership, console,       | node                     | the process ends, exit code 1     |
 /// | gateway, balancers,        |                          |                                   |
 /// | codecs, engines, kv_check, |                          |                                   |
-/// | its index_feeds            |                          |                                   |
-/// | batch                      | linked to its engine     | both end                          |
+/// | its index_feeds, kv_store, |                          |                                   |
+/// | kv_sweep                   |                          |                                   |
 /// | kv_writer, ring_host       | nobody                   | blocks, rings are not kept        |
-/// | codecs, engines, kv_store  |                          |                                   |
 /// | batch                      | linked to its engine     | both end                          |
-/// | kv_io                      | linked to its store      | both end                          |
+/// | kv_io                      | linked to its kv_store   | both end                          |
+/// |                            | or kv_sweep              |                                   |
 /// | request                    | gateway, console         | its place is free again           |
 /// | request, as a receiver     | engines that run or hold | the sequence is dropped, what was |
 /// |                            | its sequence             | staged for it is freed            |

@@ -33,6 +33,7 @@ process_config::process_config() {
   schema_.section("kvwriter", "Blocks on their way to the KV stores.", actors.kvwriter);
   schema_.section("rings", "Window rings of conversations.", actors.rings);
   schema_.section("kvstore", "KV store: a part of the shared cache.", actors.kvstore);
+  schema_.section("kvsweep", "Upkeep of a KV store.", actors.kvsweep);
   schema_.section("console", "Console.", actors.console);
   schema_.environment_name("DEEPINFER_HF_MODEL_DIR", "node.model");
   for (const char* name : {"DEEPINFER_ACCELERATOR", "DEEPINFER_ENABLE_MTP_VARLEN",
