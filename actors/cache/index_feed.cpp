@@ -62,14 +62,15 @@ void on_page(self_ptr self, uint64_t turn, wire::KvSnapshotPage::Reader page) {
   // The index goes on from the first page's position: if the store began a new life since, that is
   // a gap.
   const uint64_t next = page.getNextCursor();
-  state.index->add_page(
-      {{page.getEpoch(), page.getSequence()}, next, read_changes(page.getBlocks())});
+  const storage::snapshot_page blocks{
+      {page.getEpoch(), page.getSequence()}, next, read_changes(page.getBlocks())};
   state.cursor = next;
-  if (next == 0) {
-    state.index->end_snapshot();
-    state.in_snapshot = false;
-  }
-  if (page.getBlocks().size() == 0) return ask_later(self, state.config.pause);
+  // The store makes the next page while this one is taken.
+  if (next != 0) blocks.blocks.empty() ? ask_later(self, state.config.pause) : ask(self);
+  state.index->add_page(blocks);
+  if (next != 0) return;
+  state.index->end_snapshot();
+  state.in_snapshot = false;
   ask(self);
 }
 
