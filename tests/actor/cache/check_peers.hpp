@@ -151,6 +151,7 @@ inline kv_store_actor::behavior_type scripted_feed(kv_store_actor::pointer self,
         out->setCapacityBytes(1'000);
         return out.freeze();
       },
+      [](const msg<wire::KvHave>&) { return msg<wire::KvHas>{}; },
       [unused](const msg<wire::KvPurge>&) -> caf::result<msg<wire::KvPurged>> { return unused(); },
       [unused](const msg<wire::KvClockAcknowledge>&) -> caf::result<msg<wire::Ack>> {
         return unused();
