@@ -1,5 +1,8 @@
 #include "actors/node/node_actors.hpp"
 
+#include "actors/cache/fetch_io.hpp"
+#include "actors/cache/fetch_locator.hpp"
+#include "actors/cache/kv_fetch.hpp"
 #include "actors/cache/kv_io.hpp"
 #include "actors/cache/kv_writer.hpp"
 #include "actors/cache/ring_host.hpp"
@@ -15,12 +18,13 @@
 namespace deepinfer {
 namespace {
 
-constexpr std::array<std::pair<node_role, std::string_view>, 5> role_names{{
+constexpr std::array<std::pair<node_role, std::string_view>, 6> role_names{{
     {node_role::gateway, "gateway"},
     {node_role::prefill, "prefill"},
     {node_role::decode, "decode"},
     {node_role::controller, "controller"},
     {node_role::kvstore, "kvstore"},
+    {node_role::fetch, "fetch"},
 }};
 
 result<node_role> parse_role(std::string_view name) {
@@ -42,6 +46,7 @@ public:
   result<node_actors> run() {
     if (const auto ok = spawn_control(); !ok) return ok.error();
     if (has(node_role::prefill) || has(node_role::decode)) spawn_persistence();
+    if (fetches()) spawn_fetch();
     if (has(node_role::kvstore))
       if (const auto ok = spawn_store(); !ok) return ok.error();
     if (has(node_role::prefill))
@@ -153,6 +158,37 @@ private:
     keep("kv_sweep", system_.spawn(kv_sweep, sweep));
     offer("kvstore", plan_.hub->export_actor(kv_store_actor{made_.kv_store}));
     return {};
+  }
+
+  /// Here, because this is the process made for it, or because engines have no such process.
+  [[nodiscard]] bool fetches() const {
+    if (has(node_role::fetch)) return true;
+    const bool computes = has(node_role::prefill) || has(node_role::decode);
+    const bool inside = plan_.settings.kvfetch.process == "inside" || !service();
+    return computes && inside && plan_.settings.cache.enabled;
+  }
+
+  void spawn_fetch() {
+    fetch_setup setup;
+    setup.config = plan_.settings.kvfetch;
+    setup.epoch = plan_.self.epoch;
+    setup.hub = plan_.hub;
+    setup.transport = plan_.transport;
+    setup.spawn_io = [system = &system_, hub = plan_.hub, in_service = service(),
+                      console = made_.console] {
+      const fetch_io_actor made = in_service
+                                      ? system->spawn<caf::detached>(fetch_io, std::cref(*hub))
+                                      : system->spawn(fetch_io, std::cref(*hub));
+      caf::anon_send(console, track_actor{"fetch_io", made});
+      return made;
+    };
+    const kv_fetch_impl_actor made = system_.spawn(kv_fetch, setup);
+    // A process that is there to fetch is useless without it; engines compute what they miss.
+    if (has(node_role::fetch))
+      keep("kv_fetch", made);
+    else
+      accompany("kv_fetch", made);
+    offer(fetch_service_kind, plan_.hub->export_actor(kv_fetch_actor{made}));
   }
 
   result<void> spawn_engine(schedule::engine_role role) {
@@ -279,7 +315,8 @@ std::string_view to_string(node_role role) {
 result<std::set<node_role>> parse_roles(std::string_view text) {
   std::set<node_role> roles;
   if (text == "all") {
-    for (const auto& [role, name] : role_names) roles.insert(role);
+    for (const auto& [role, name] : role_names)
+      if (role != node_role::fetch) roles.insert(role);
     return roles;
   }
   while (true) {

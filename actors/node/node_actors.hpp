@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/cache/cache_config.hpp"
+#include "actors/cache/fetch_config.hpp"
 #include "actors/cache/kv_check.hpp"
 #include "actors/cache/kv_store.hpp"
 #include "actors/cache/kv_sweep.hpp"
@@ -23,7 +24,8 @@
 
 namespace deepinfer {
 
-enum class node_role : uint8_t { gateway, prefill, decode, controller, kvstore };
+/// `fetch` is the role of a process that a node starts for its machine, not one of `all`.
+enum class node_role : uint8_t { gateway, prefill, decode, controller, kvstore, fetch };
 [[nodiscard]] std::string_view to_string(node_role role);
 /// "all", or names separated by commas; `invalid_argument` names the wrong one, `unsupported` a
 /// role that this release does not have.
@@ -38,6 +40,7 @@ struct node_settings {
   cache_config cache;
   kv_check_config check;
   kv_writer_config kvwriter;
+  fetch_config kvfetch;
   ring_host_config rings;
   kv_store_config kvstore;
   kv_sweep_config kvsweep;

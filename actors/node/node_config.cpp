@@ -31,6 +31,7 @@ process_config::process_config() {
   schema_.section("kvcache", "Use of the shared KV cache.", actors.cache);
   schema_.section("kvcheck", "What gateways know of the stores.", actors.check);
   schema_.section("kvwriter", "Blocks on their way to the KV stores.", actors.kvwriter);
+  schema_.section("kvfetch", "From the KV stores into shared memory.", actors.kvfetch);
   schema_.section("rings", "Window rings of conversations.", actors.rings);
   schema_.section("kvstore", "KV store: a part of the shared cache.", actors.kvstore);
   schema_.section("kvsweep", "Upkeep of a KV store.", actors.kvsweep);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "actors/cache/fetch_types.hpp"
+#include "actors/messages/cache.hpp"
+
+#include <functional>
+
+/// Talk inside a fetch process.
+namespace deepinfer {
+
+/// Something that waits for a device or computes for long: done by a thread of its own.
+struct fetch_work {
+  std::function<void()> run;
+};
+
+using fetch_io_actor =
+    caf::typed_actor<caf::reacts_to<fetch_work>,
+                     caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
+
+/// All one-sided reads of a batch are over: which of its blocks are not there.
+struct fetch_pulled {
+  uint64_t batch = 0;
+  std::vector<bool> failed;
+};
+
+struct fetch_read_over {
+  uint64_t batch = 0;
+  std::vector<fetch::block_done> done;
+};
+
+struct fetch_tick {};
+
+using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<fetch_pulled>,
+                                                   caf::reacts_to<fetch_read_over>,
+                                                   caf::reacts_to<fetch_tick>>;
+
+}  // namespace deepinfer
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_work)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_pulled)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_read_over)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_tick)

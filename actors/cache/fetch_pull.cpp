@@ -1,0 +1,311 @@
+#include "actors/cache/fetch_pull.hpp"
+
+#include "actors/messages/errors.hpp"
+#include "runtime/net/transport.hpp"
+
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+namespace deepinfer {
+
+using fetch::block_done;
+using fetch::outcome;
+
+namespace {
+
+constexpr std::chrono::milliseconds answer_grace{50};  // behind the deadline that a store was told
+
+std::vector<std::byte> as_data(const std::vector<storage::block_key>& keys) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(keys.size() * storage::key_bytes);
+  for (const auto& key : keys) {
+    const auto one = storage::to_bytes(key);
+    bytes.insert(bytes.end(), one.begin(), one.end());
+  }
+  return bytes;
+}
+
+capnp::Data::Reader data_of(const void* bytes, size_t count) {
+  return {static_cast<const capnp::byte*>(bytes), count};
+}
+
+fetch::opened read_opened(wire::KvOpened::Reader in) {
+  fetch::opened out;
+  out.blocks = in.getBlocks();
+  out.lease = {in.getLease(), in.getEpoch()};
+  out.ttl = std::chrono::milliseconds(in.getTtlMs());
+  bool sane = true;
+  for (const auto place : in.getPlaces())
+    sane = sane && place.getLength() > 0 && place.getLength() <= storage::max_block_bytes;
+  if (!sane || in.getPlaces().size() < in.getBlocks()) return out;
+  out.folder = {in.getFolder().begin(), in.getFolder().size()};
+  out.folder_mark = {in.getFolderMark().getHi(), in.getFolderMark().getLo()};
+  for (const auto place : in.getPlaces())
+    out.places.push_back(
+        {{place.getSegment(), place.getOffset()}, place.getLength(), place.getChecksum()});
+  return out;
+}
+
+outcome outcome_of(wire::KvReadStatus status) {
+  switch (status) {
+    case wire::KvReadStatus::OK:
+      return outcome::ok;
+    case wire::KvReadStatus::ABSENT:
+      return outcome::absent;
+    case wire::KvReadStatus::BAD:
+      return outcome::bad;
+    case wire::KvReadStatus::STALE:
+      return outcome::stale;
+    case wire::KvReadStatus::NO_ROOM:
+      return outcome::no_room;
+    default:
+      return outcome::failed;
+  }
+}
+
+/// The one-sided reads of a batch; ends with the last of them.
+struct open_pull {
+  std::atomic<size_t> open{0};
+  std::vector<std::atomic<bool>> failed;  // per block
+  std::function<void(std::vector<bool>)> done;
+
+  explicit open_pull(size_t blocks) : failed(blocks) {}
+
+  void one_over() {
+    if (open.fetch_sub(1) != 1) return;
+    std::vector<bool> all(failed.size());
+    for (size_t i = 0; i < failed.size(); ++i) all[i] = failed[i];
+    done(std::move(all));
+  }
+};
+
+}  // namespace
+
+std::chrono::nanoseconds fetch_pull::now() const {
+  return self_->clock().now().time_since_epoch();
+}
+
+void fetch_pull::run(std::function<void()> work) {
+  kv_fetch_state& state = self_->state;
+  const auto& io = state.io[state.next_io++ % state.io.size()];
+  self_->send(io, fetch_work{std::move(work)});
+}
+
+void fetch_pull::open(const fetch::open_group& what) {
+  kv_fetch_state& state = self_->state;
+  const auto over = [self = self_, job = what.job,
+                     store = what.store_index](result<fetch::opened> said) {
+    self->state.core->on_opened(job, store, std::move(said),
+                                self->clock().now().time_since_epoch());
+    run_effects(self);
+  };
+  const auto store = state.setup.hub->resolve<kv_store_actor>(what.store);
+  if (!store) return over(store.error());
+  const auto keys = as_data(what.keys);
+  wire::draft<wire::KvOpen> out;
+  out->setKeys(data_of(keys.data(), keys.size()));
+  out->setTokens(data_of(what.tokens.data(), what.tokens.size() * sizeof(int32_t)));
+  out->setFirstDepth(what.first_depth);
+  self_->request(*store, what.timeout, out.freeze())
+      .then([over](const wire::msg<wire::KvOpened>& said) { over(read_opened(said.get())); },
+            [over](const caf::error& why) { over(from_caf(why)); });
+  state.card.sent(*store);
+}
+
+void fetch_pull::read(const fetch::read_blocks& what) {
+  if (what.places.empty())
+    ask(what);
+  else
+    read_files(what);
+}
+
+void fetch_pull::end(uint64_t batch, size_t blocks, outcome what) {
+  self_->state.core->on_read(batch, std::vector<block_done>(blocks, {what, 0, 0}), now());
+  run_effects(self_);
+}
+
+// ---- files
+
+void fetch_pull::read_files(const fetch::read_blocks& what) {
+  kv_fetch_state& state = self_->state;
+  std::vector<fetch::piece> pieces;
+  for (const auto& place : what.places)
+    pieces.push_back({place.at.segment, place.at.offset, place.length});
+  auto work = std::make_shared<file_batch>();
+  work->runs = state.core->make_room(what.batch, pieces);
+  if (work->runs.empty()) return end(what.batch, what.keys.size(), outcome::no_room);
+  work->folder = what.folder;
+  work->mark = what.folder_mark;
+  work->keys = what.keys;
+  work->places = what.places;
+  for (uint32_t i = 0; i < what.keys.size(); ++i)
+    work->offsets.push_back(state.core->offset_of(what.batch, i));
+  const kv_fetch_impl_actor me{self_};
+  run([me, work, batch = what.batch, memory = state.memory, folders = state.folders] {
+    caf::anon_send(me, fetch_read_over{batch, folders->read(*work, memory->bytes())});
+  });
+}
+
+// ---- through the store
+
+void fetch_pull::ask(const fetch::read_blocks& what) {
+  kv_fetch_state& state = self_->state;
+  const auto store = state.setup.hub->resolve<kv_store_actor>(what.store);
+  if (!store) return end(what.batch, what.keys.size(), outcome::gone);
+  const auto keys = as_data(what.keys);
+  wire::draft<wire::KvRead> out;
+  out->setLease(what.lease.id);
+  out->setEpoch(what.lease.epoch);
+  out->setKeys(data_of(keys.data(), keys.size()));
+  out->setDeadlineMs(static_cast<uint32_t>(what.timeout.count()));
+  self_->request(*store, what.timeout + answer_grace, out.freeze())
+      .then(
+          [self = self_, what](const wire::msg<wire::KvReadDone>& said) {
+            fetch_pull{self}.answered(what, said.get());
+          },
+          [self = self_, what](const caf::error& why) {
+            fetch_pull{self}.refused(what, from_caf(why));
+          });
+  state.card.sent(*store);
+}
+
+void fetch_pull::refused(const fetch::read_blocks& what, const failure& why) {
+  self_->state.card.count("reads_refused");
+  end(what.batch, what.keys.size(),
+      why.code == error_code::no_capacity ? outcome::no_room : outcome::gone);
+}
+
+/// What the store says is bounded before it is believed: room is made for lengths a block can have.
+void fetch_pull::answered(const fetch::read_blocks& what, wire::KvReadDone::Reader said) {
+  kv_fetch_state& state = self_->state;
+  pulled_batch batch;
+  batch.keys = what.keys;
+  batch.store = what.store;
+  batch.staged = said.getLease().getId();
+  batch.done.resize(what.keys.size());
+  std::vector<fetch::piece> pieces(what.keys.size());
+  std::vector<uint64_t> regions;
+  bool any = false;
+  const auto blocks = said.getBlocks();
+  for (uint32_t i = 0; i < what.keys.size() && i < blocks.size(); ++i) {
+    const auto bytes = blocks[i].getBytes();
+    batch.done[i].what = outcome_of(blocks[i].getStatus());
+    if (batch.done[i].what != outcome::ok) continue;
+    if (bytes.getLength() == 0 || bytes.getLength() > storage::max_block_bytes) {
+      batch.done[i].what = outcome::failed;
+      continue;
+    }
+    const auto region = std::find(regions.begin(), regions.end(), bytes.getRegion());
+    pieces[i] = {static_cast<uint32_t>(region - regions.begin()), bytes.getOffset(),
+                 static_cast<uint32_t>(bytes.getLength())};
+    if (region == regions.end()) regions.push_back(bytes.getRegion());
+    batch.done[i].length = pieces[i].length;
+    batch.done[i].checksum = blocks[i].getChecksum();
+    any = true;
+  }
+  std::vector<uint64_t> of_runs;
+  if (any) {
+    batch.runs = state.core->make_room(what.batch, pieces);
+    if (batch.runs.empty())
+      for (block_done& one : batch.done)
+        if (one.what == outcome::ok) one = {outcome::no_room, 0, 0};
+    for (const fetch::run& r : batch.runs) of_runs.push_back(regions[pieces[r.first].source]);
+  }
+  state.pulls.emplace(what.batch, std::move(batch));
+  // only the node that was asked is read from, whatever it says
+  pull(what.batch, what.store.node, of_runs);
+}
+
+void fetch_pull::pull(uint64_t number, const node_id& owner, const std::vector<uint64_t>& regions) {
+  kv_fetch_state& state = self_->state;
+  const pulled_batch& batch = state.pulls.at(number);
+  auto open = std::make_shared<open_pull>(batch.keys.size());
+  const kv_fetch_impl_actor me{self_};
+  open->done = [me, number, memory = state.memory](std::vector<bool> failed) {
+    caf::anon_send(me, fetch_pulled{number, std::move(failed)});
+  };
+  const std::vector<fetch::run> runs = batch.runs;
+  // One more than there are reads, so that nothing ends early.
+  open->open = runs.size() + 1;
+  for (size_t at = 0; at < runs.size(); ++at) {
+    const fetch::run& r = runs[at];
+    state.setup.transport->read(
+        owner, {regions[at], r.from, r.bytes}, state.memory->bytes().subspan(r.into, r.bytes),
+        state.setup.config.read_timeout, [open, r](const result<void>& read) {
+          for (uint32_t i = r.first; !read && i < r.first + r.count; ++i) open->failed[i] = true;
+          open->one_over();
+        });
+  }
+  open->one_over();
+}
+
+void fetch_pull::pulled(const fetch_pulled& what) {
+  kv_fetch_state& state = self_->state;
+  const auto found = state.pulls.find(what.batch);
+  if (found == state.pulls.end()) return;
+  pulled_batch batch = std::move(found->second);
+  state.pulls.erase(found);
+  if (batch.staged != 0)  // the store may use its memory again
+    if (const auto store = state.setup.hub->resolve<kv_store_actor>(batch.store)) {
+      wire::draft<wire::LeaseRelease> out;
+      out->setId(batch.staged);
+      self_->send(*store, out.freeze());
+    }
+  std::vector<uint64_t> offsets(batch.keys.size());
+  for (uint32_t i = 0; i < batch.keys.size(); ++i) {
+    if (what.failed[i]) batch.done[i] = {outcome::failed, 0, 0};
+    offsets[i] = state.core->offset_of(what.batch, i);
+  }
+  const kv_fetch_impl_actor me{self_};
+  auto work = std::make_shared<pulled_batch>(std::move(batch));
+  run([me, work, offsets = std::move(offsets), number = what.batch, memory = state.memory] {
+    for (size_t i = 0; i < work->done.size(); ++i)
+      if (block_done& one = work->done[i]; one.what == outcome::ok)
+        one =
+            verified(work->keys[i], memory->bytes().subspan(offsets[i], one.length), one.checksum);
+    caf::anon_send(me, fetch_read_over{number, std::move(work->done)});
+  });
+}
+
+void fetch_pull::read_over(const fetch_read_over& what) {
+  self_->state.core->on_read(what.batch, what.done, now());
+  run_effects(self_);
+}
+
+// ---- leases
+
+void fetch_pull::renew(const fetch::renew_lease& what) {
+  const auto store = self_->state.setup.hub->resolve<kv_store_actor>(what.store);
+  if (!store) return;
+  wire::draft<wire::KvRenew> out;
+  out->setLease(what.lease.id);
+  out->setEpoch(what.lease.epoch);
+  self_->send(*store, out.freeze());
+}
+
+void fetch_pull::close(const fetch::close_lease& what) {
+  const auto store = self_->state.setup.hub->resolve<kv_store_actor>(what.store);
+  if (!store) return;
+  wire::draft<wire::KvClose> out;
+  out->setLease(what.lease.id);
+  out->setEpoch(what.lease.epoch);
+  out->setUsed(what.use.kind == storage::use_kind::used);
+  out->setTraffic(static_cast<uint8_t>(what.use.traffic));
+  self_->send(*store, out.freeze());
+}
+
+void fetch_pull::report(const fetch::report_bad& what) {
+  self_->state.card.count("bad_blocks_reported");
+  const auto store = self_->state.setup.hub->resolve<kv_store_actor>(what.store);
+  if (!store) return;
+  wire::draft<wire::KvReportBad> out;
+  out->initKey().setHi(what.key.hi);
+  out->getKey().setLo(what.key.lo);
+  self_->send(*store, out.freeze());
+}
+
+}  // namespace deepinfer

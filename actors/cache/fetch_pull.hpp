@@ -1,0 +1,39 @@
+#pragma once
+
+#include "actors/cache/kv_fetch.hpp"
+
+namespace deepinfer {
+
+/// Between the core of a kv_fetch and the stores: messages and one-sided reads.
+class fetch_pull {
+public:
+  using self_ptr = kv_fetch_impl_actor::stateful_pointer<kv_fetch_state>;
+
+  explicit fetch_pull(self_ptr self) : self_(self) {}
+
+  void open(const fetch::open_group& what);
+  void read(const fetch::read_blocks& what);
+  void renew(const fetch::renew_lease& what);
+  void close(const fetch::close_lease& what);
+  void report(const fetch::report_bad& what);
+
+  void pulled(const fetch_pulled& what);
+  void read_over(const fetch_read_over& what);
+
+private:
+  [[nodiscard]] std::chrono::nanoseconds now() const;
+  void read_files(const fetch::read_blocks& what);
+  void ask(const fetch::read_blocks& what);
+  void answered(const fetch::read_blocks& what, wire::KvReadDone::Reader said);
+  void refused(const fetch::read_blocks& what, const failure& why);
+  void pull(uint64_t batch, const node_id& owner, const std::vector<uint64_t>& regions);
+  void end(uint64_t batch, size_t blocks, fetch::outcome what);
+  void run(std::function<void()> work);
+
+  self_ptr self_;
+};
+
+/// Does what the core wants done, until there is nothing.
+void run_effects(fetch_pull::self_ptr self);
+
+}  // namespace deepinfer

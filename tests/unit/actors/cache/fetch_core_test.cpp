@@ -1,0 +1,549 @@
+#include "actors/cache/fetch_core.hpp"
+
+#include "tests/support/rng.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+
+using namespace deepinfer;
+using namespace std::chrono_literals;
+using fetch::outcome;
+using fetch::ticket_id;
+
+namespace {
+
+constexpr uint64_t begin = 4096;
+constexpr uint32_t block_bytes = 1000;
+constexpr uint32_t group_blocks = 4;
+
+/// Chains are told apart by a number; block i of two chains is the same while their numbers agree
+/// in the upper bits.
+storage::block_key key_of(uint64_t chain, uint64_t index) {
+  const uint64_t shared = index < 6 ? chain / 4 : chain;
+  return {shared + 1, index + 1};
+}
+
+actor_ref store_of(uint64_t number) {
+  return {node_id{0, number + 1}, 2000 + number, 7};
+}
+
+fetch::order order_of(uint64_t ticket,
+                      uint64_t chain,
+                      uint32_t blocks,
+                      fetch::time_point deadline) {
+  fetch::order o;
+  o.ticket = {0, ticket};
+  o.deadline = deadline;
+  o.group_blocks = group_blocks;
+  for (uint32_t i = 0; i < blocks; ++i) o.keys.push_back(key_of(chain, i));
+  o.tokens.resize(blocks * 2);
+  for (uint32_t g = 0; g * group_blocks < blocks; ++g)
+    o.groups.push_back({store_of(0), store_of(1)});
+  return o;
+}
+
+/// The world around a core: what it asked for, and what it was answered.
+struct world {
+  explicit world(const fetch_config& config = {}, uint64_t bytes = 16 << 20)
+      : core(config, begin, begin + bytes) {}
+
+  void take() {
+    for (const auto& e : core.effects()) {
+      if (const auto* open = std::get_if<fetch::open_group>(&e)) opens.push_back(*open);
+      if (const auto* read = std::get_if<fetch::read_blocks>(&e)) reads.push_back(*read);
+      if (const auto* close = std::get_if<fetch::close_lease>(&e)) closes.push_back(*close);
+      if (std::holds_alternative<fetch::renew_lease>(e)) ++renewals;
+      if (std::holds_alternative<fetch::report_bad>(e)) ++reports;
+      if (const auto* a = std::get_if<fetch::answer>(&e)) {
+        REQUIRE_FALSE(answers.contains(a->ticket));
+        answers.emplace(a->ticket, *a);
+      }
+    }
+  }
+  void submit(fetch::order o) {
+    REQUIRE(core.submit(std::move(o), now));
+    take();
+  }
+  void say_opened(const fetch::open_group& open, uint32_t blocks) {
+    fetch::opened said;
+    said.blocks = blocks;
+    said.lease = {next_lease++, 5};
+    said.ttl = 3s;
+    core.on_opened(open.job, open.store_index, said, now);
+    take();
+  }
+  /// Gives a read's blocks one outcome each; room is made for the good ones.
+  void finish(const fetch::read_blocks& read, std::vector<outcome> outcomes) {
+    std::vector<fetch::piece> pieces(read.keys.size());
+    bool any = false;
+    for (uint32_t i = 0; i < pieces.size(); ++i)
+      if (outcomes[i] == outcome::ok) {
+        pieces[i] = {0, i * 1024, block_bytes};
+        any = true;
+      }
+    const bool room = any && !core.make_room(read.batch, pieces).empty();
+    std::vector<fetch::block_done> done;
+    for (const outcome o : outcomes)
+      done.push_back({o == outcome::ok && !room ? outcome::no_room : o, block_bytes, 42});
+    core.on_read(read.batch, done, now);
+    take();
+  }
+  void finish(const fetch::read_blocks& read, outcome all) {
+    finish(read, std::vector<outcome>(read.keys.size(), all));
+  }
+  void advance(fetch::time_point by) {
+    now += by;
+    core.tick(now);
+    take();
+  }
+  /// Nobody wants or holds anything: all that is left is blocks that may make way.
+  void check_empty() {
+    const auto f = core.state();
+    CHECK(f.fetches == 0);
+    CHECK(f.waiting_fetches == 0);
+    CHECK(f.jobs == 0);
+    CHECK(f.sessions == 0);
+    CHECK(f.batches == 0);
+    CHECK(f.wanted == 0);
+    CHECK(f.reading_bytes == 0);
+    CHECK(f.admitted_bytes == 0);
+    CHECK(core.shelf().holds() == 0);
+    CHECK(core.shelf().idle_blocks() == core.shelf().blocks());
+  }
+
+  fetch_core core;
+  fetch::time_point now = 1s;
+  uint64_t next_lease = 1;
+  std::deque<fetch::open_group> opens;
+  std::deque<fetch::read_blocks> reads;
+  std::vector<fetch::close_lease> closes;
+  std::map<ticket_id, fetch::answer> answers;
+  uint32_t renewals = 0, reports = 0;
+};
+
+template <class T>
+T next(std::deque<T>& queue) {
+  REQUIRE_FALSE(queue.empty());
+  T first = queue.front();
+  queue.pop_front();
+  return first;
+}
+
+}  // namespace
+
+TEST_SUITE("actors/cache") {
+  TEST_CASE("a hit is opened group by group, read, and answered when all of it is there") {
+    world w;
+    w.submit(order_of(1, 0, 6, 2s));
+    REQUIRE(w.opens.size() == 2);
+    CHECK(w.opens[0].keys.size() == 4);
+    CHECK(w.opens[1].keys.size() == 2);
+    CHECK(w.opens[1].first_depth == 4);
+    CHECK(w.opens[1].tokens.size() == 4);
+    while (!w.opens.empty()) {
+      const auto open = next(w.opens);
+      w.say_opened(open, static_cast<uint32_t>(open.keys.size()));
+    }
+    CHECK(w.answers.empty());
+    while (!w.reads.empty()) w.finish(next(w.reads), outcome::ok);
+    REQUIRE(w.answers.size() == 1);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 6);
+    CHECK(w.answers.at({0, 1}).why.code == error_code::ok);
+    w.core.release({0, 1}, 6, w.now);
+    w.take();
+    REQUIRE(w.closes.size() == 2);
+    CHECK(w.closes[0].use.kind == storage::use_kind::used);
+    w.check_empty();
+    CHECK(w.core.shelf().blocks() == 6);  // just fetched: still there
+  }
+
+  TEST_CASE("two hits that share blocks read them once, and a third finds them in memory") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.submit(order_of(2, 1, 4, 3s));  // the same first six blocks
+    REQUIRE(w.opens.size() == 1);
+    w.say_opened(next(w.opens), 4);
+    REQUIRE(w.reads.size() == 1);
+    w.finish(next(w.reads), outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks == w.answers.at({0, 2}).blocks);
+    w.submit(order_of(3, 0, 4, 3s));
+    CHECK(w.opens.empty());
+    CHECK(w.answers.at({0, 3}).blocks.size() == 4);
+    for (uint64_t t : {1, 2, 3}) w.core.release({0, t}, 0, w.now);
+    w.take();
+    w.check_empty();
+    CHECK(w.core.state().read_blocks == 4);
+  }
+
+  TEST_CASE("the fetch that began a read may go; those that wait for it still get it") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.submit(order_of(2, 0, 4, 3s));
+    w.core.release({0, 1}, 0, w.now);
+    w.take();
+    CHECK(w.answers.at({0, 1}).why.code == error_code::cancelled);
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    CHECK(w.answers.at({0, 2}).blocks.size() == 4);
+  }
+
+  TEST_CASE("a released fetch stops reads that nobody needs any more") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.core.release({0, 1}, 0, w.now);
+    w.take();
+    w.say_opened(next(w.opens), 4);
+    CHECK(w.reads.empty());
+    REQUIRE(w.closes.size() == 1);
+    CHECK(w.closes[0].use.kind == storage::use_kind::unused);
+    w.check_empty();
+  }
+
+  TEST_CASE("what one store has not, the next is asked for; what none has cuts the hit there") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 2);
+    const auto second = next(w.opens);
+    CHECK(second.store == store_of(1));
+    w.say_opened(second, 3);
+    while (!w.reads.empty()) w.finish(next(w.reads), outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 3);
+    CHECK(w.answers.at({0, 1}).why.code == error_code::not_found);
+  }
+
+  TEST_CASE("a damaged block is reported and read from a replica") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), {outcome::ok, outcome::bad, outcome::ok, outcome::ok});
+    CHECK(w.reports == 1);
+    CHECK(w.answers.empty());
+    w.say_opened(next(w.opens), 4);
+    const auto again = next(w.reads);
+    CHECK(again.keys == std::vector{key_of(0, 1)});
+    w.finish(again, outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+  }
+
+  TEST_CASE("blocks before a bad one are kept, those behind it are let go") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), {outcome::ok, outcome::bad, outcome::ok, outcome::ok});
+    w.core.on_opened(w.opens[0].job, w.opens[0].store_index,
+                     failure{error_code::unreachable, "dead"}, w.now);
+    w.take();
+    const auto& got = w.answers.at({0, 1});
+    CHECK(got.blocks.size() == 1);
+    CHECK(got.why.code == error_code::unreachable);
+    CHECK(w.core.shelf().holds() == 1);
+  }
+
+  TEST_CASE("at its deadline a hit is answered with what is there") {
+    world w;
+    w.submit(order_of(1, 0, 8, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    w.advance(999ms);
+    CHECK(w.answers.empty());
+    w.advance(1ms);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+    CHECK(w.answers.at({0, 1}).why.code == error_code::deadline_exceeded);
+  }
+
+  TEST_CASE("a hit that is never released is let go after the holding time") {
+    fetch_config config;
+    world w{config};
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    w.advance(1s + config.hold - 1ms);
+    CHECK(w.core.shelf().holds() == 4);
+    w.advance(1ms);
+    w.check_empty();
+  }
+
+  TEST_CASE("the most urgent hit is read first, also when it came last") {
+    fetch_config config;
+    config.reads_per_store = 1;
+    config.opens = 8;
+    world w{config};
+    w.submit(order_of(1, 0, 4, 9s));
+    w.submit(order_of(2, 4, 4, 8s));
+    w.submit(order_of(3, 8, 4, 2s));
+    for (int i = 0; i < 3; ++i) w.say_opened(next(w.opens), 4);
+    const auto first = next(w.reads);
+    CHECK(first.keys[0] == key_of(0, 0));  // was alone when it began
+    REQUIRE(w.reads.empty());
+    w.finish(first, outcome::ok);
+    const auto second = next(w.reads);
+    CHECK(second.keys[0] == key_of(8, 0));
+    w.finish(second, outcome::ok);
+    CHECK(next(w.reads).keys[0] == key_of(4, 0));
+  }
+
+  TEST_CASE("no more is under way than the limits allow") {
+    fetch_config config;
+    config.reads_per_store = 2;
+    config.batch_blocks = 2;
+    config.opens = 1;
+    world w{config};
+    w.submit(order_of(1, 0, 8, 2s));
+    CHECK(w.opens.size() == 1);
+    w.say_opened(next(w.opens), 4);
+    w.say_opened(next(w.opens), 4);
+    CHECK(w.reads.size() == 2);
+    for (const auto& read : w.reads) CHECK(read.keys.size() == 2);
+  }
+
+  TEST_CASE("bytes under way are bounded, and one block is always allowed") {
+    fetch_config config;
+    config.reading_bytes = 1;
+    world w{config};
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    for (int i = 0; i < 4; ++i) {
+      REQUIRE(w.reads.size() == 1);
+      CHECK(w.reads[0].keys.size() == 1);
+      w.finish(next(w.reads), outcome::ok);
+    }
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+  }
+
+  TEST_CASE("a read that takes too long is asked for elsewhere, and its room waits for its end") {
+    fetch_config config;
+    config.read_timeout = 100ms;
+    world w{config};
+    w.submit(order_of(1, 0, 4, 5s));
+    w.say_opened(next(w.opens), 4);
+    const auto stuck = next(w.reads);
+    std::vector<fetch::piece> pieces;
+    for (uint64_t i = 0; i < 4; ++i) pieces.push_back({0, i * 1024, block_bytes});
+    REQUIRE(w.core.make_room(stuck.batch, pieces).size() == 1);
+    const uint64_t used = w.core.shelf().used_bytes();
+    w.advance(100ms);
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+    CHECK(w.core.shelf().used_bytes() > used);
+    // the stuck one ends at last: its blocks are there already, its room is free again
+    w.core.on_read(stuck.batch, std::vector<fetch::block_done>(4, {outcome::ok, block_bytes, 42}),
+                   w.now);
+    w.take();
+    CHECK(w.core.shelf().blocks() == 4);
+    w.core.release({0, 1}, 4, w.now);
+    w.take();
+    w.check_empty();
+  }
+
+  TEST_CASE("a lease that ended is made anew once, without blame for the store") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::stale);
+    const auto again = next(w.opens);
+    CHECK(again.store == store_of(0));
+    w.say_opened(again, 4);
+    w.finish(next(w.reads), outcome::stale);
+    CHECK(next(w.opens).store == store_of(1));
+  }
+
+  TEST_CASE("leases are renewed while they are needed") {
+    world w;
+    w.submit(order_of(1, 0, 4, 10s));
+    w.say_opened(next(w.opens), 4);
+    w.advance(999ms);
+    CHECK(w.renewals == 0);
+    w.advance(1ms);
+    CHECK(w.renewals == 1);
+  }
+
+  TEST_CASE("files that do not have a block are not read again: the store is asked") {
+    world w;
+    w.submit(order_of(1, 0, 4, 2s));
+    const auto open = next(w.opens);
+    fetch::opened said;
+    said.blocks = 4;
+    said.lease = {1, 5};
+    said.folder = "/somewhere";
+    said.folder_mark = {1, 2};
+    said.places.resize(4, {{3, 4096}, block_bytes, 42});
+    w.core.on_opened(open.job, open.store_index, said, w.now);
+    w.take();
+    const auto files = next(w.reads);
+    CHECK(files.places.size() == 4);
+    w.finish(files, outcome::absent);
+    const auto asked = next(w.reads);
+    CHECK(asked.places.empty());
+    CHECK(asked.store == store_of(0));
+    w.finish(asked, outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+  }
+
+  TEST_CASE("hits wait for room in the order of their deadlines and never for each other") {
+    fetch_config config;
+    world w{config, 8 * 1024};
+    w.submit(order_of(9, 40, 1, 2s));  // tells the length of a block
+    w.say_opened(next(w.opens), 1);
+    w.finish(next(w.reads), outcome::ok);
+    w.core.release({0, 9}, 0, w.now);
+    w.take();
+    w.submit(order_of(1, 0, 6, 9s));
+    w.submit(order_of(2, 4, 6, 8s));
+    w.submit(order_of(3, 8, 6, 3s));
+    CHECK(w.core.state().waiting_fetches == 2);
+    while (!w.opens.empty()) {
+      const auto open = next(w.opens);
+      w.say_opened(open, static_cast<uint32_t>(open.keys.size()));
+    }
+    while (!w.reads.empty()) w.finish(next(w.reads), outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 6);
+    w.core.release({0, 1}, 0, w.now);
+    w.take();
+    CHECK(w.opens[0].keys[0] == key_of(8, 0));
+  }
+
+  TEST_CASE("a hit longer than the arena is cut to what fits") {
+    world w{{}, 4 * 1024};
+    w.submit(order_of(9, 40, 1, 2s));
+    w.say_opened(next(w.opens), 1);
+    w.finish(next(w.reads), outcome::ok);
+    w.core.release({0, 9}, 0, w.now);
+    w.take();
+    w.submit(order_of(1, 0, 6, 9s));
+    while (!w.opens.empty()) {
+      const auto open = next(w.opens);
+      w.say_opened(open, static_cast<uint32_t>(open.keys.size()));
+    }
+    while (!w.reads.empty()) w.finish(next(w.reads), outcome::ok);
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+    CHECK(w.answers.at({0, 1}).why.code == error_code::too_large);
+  }
+
+  TEST_CASE("a store hears now and then of blocks that are used from memory") {
+    fetch_config config;
+    world w{config};
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    w.core.release({0, 1}, 4, w.now);
+    w.take();
+    w.submit(order_of(2, 0, 4, 3s));
+    w.core.release({0, 2}, 4, w.now);
+    w.take();
+    CHECK(w.opens.empty());  // told a moment ago
+    w.advance(config.tell_use_every);
+    w.closes.clear();
+    w.submit(order_of(3, 0, 4, w.now + 1s));
+    w.core.release({0, 3}, 3, w.now);
+    w.take();
+    const auto told = next(w.opens);
+    CHECK(told.keys.size() == 3);
+    w.say_opened(told, 3);
+    REQUIRE(w.closes.size() == 1);
+    CHECK(w.closes[0].use.kind == storage::use_kind::used);
+    w.check_empty();
+  }
+
+  TEST_CASE("orders that cannot be are refused") {
+    fetch_config config;
+    config.max_blocks = 6;
+    config.max_fetches = 2;
+    world w{config};
+    CHECK(w.core.submit(order_of(1, 0, 7, 2s), w.now).error().code == error_code::too_large);
+    CHECK_FALSE(w.core.submit(order_of(1, 0, 0, 2s), w.now));
+    auto odd = order_of(1, 0, 4, 2s);
+    odd.tokens.pop_back();
+    CHECK_FALSE(w.core.submit(odd, w.now));
+    auto groupless = order_of(1, 0, 4, 2s);
+    groupless.group_blocks = 0;
+    CHECK_FALSE(w.core.submit(groupless, w.now));
+    w.submit(order_of(1, 0, 6, 2s));
+    CHECK(w.core.submit(order_of(1, 0, 4, 2s), w.now).error().code == error_code::invalid_argument);
+    w.submit(order_of(2, 0, 4, 2s));
+    CHECK(w.core.submit(order_of(3, 0, 4, 2s), w.now).error().code == error_code::no_capacity);
+  }
+
+  // What must hold whatever stores and askers do, in whatever order.
+  TEST_CASE("through any run of faults nothing is lost, doubled or left behind") {
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      CAPTURE(seed);
+      test::rng random{seed};
+      fetch_config config;
+      config.reads_per_store = 1 + random.below(3);
+      config.batch_blocks = 1 + random.below(4);
+      config.opens = 1 + random.below(4);
+      config.reading_bytes = 1000 + random.below(20000);
+      config.read_timeout = 300ms;
+      config.hold = 500ms;
+      config.tell_use_every = std::chrono::milliseconds{random.below(2000)};
+      world w{config, 1024 * (8 + random.below(64))};
+      std::map<ticket_id, uint32_t> open;  // and the blocks that were asked for
+      uint64_t next_ticket = 1;
+      const auto step = [&](bool ending) {
+        const uint32_t what = random.below(ending ? 60 : 100);
+        if (what < 25 && !w.opens.empty()) {
+          const size_t at = random.below(static_cast<uint32_t>(w.opens.size()));
+          const auto one = w.opens[at];
+          w.opens.erase(w.opens.begin() + static_cast<std::ptrdiff_t>(at));
+          if (random.below(6) == 0) {
+            w.core.on_opened(one.job, one.store_index, failure{error_code::unreachable, "no"},
+                             w.now);
+            w.take();
+          } else {
+            const auto all = static_cast<uint32_t>(one.keys.size());
+            w.say_opened(one, random.below(3) == 0 ? random.below(all + 3) : all);
+          }
+        } else if (what < 55 && !w.reads.empty()) {
+          const size_t at = random.below(static_cast<uint32_t>(w.reads.size()));
+          const auto one = w.reads[at];
+          w.reads.erase(w.reads.begin() + static_cast<std::ptrdiff_t>(at));
+          std::vector<outcome> outcomes;
+          const outcome others[] = {outcome::absent, outcome::bad,     outcome::failed,
+                                    outcome::stale,  outcome::no_room, outcome::gone};
+          for (size_t i = 0; i < one.keys.size(); ++i)
+            outcomes.push_back(random.below(8) == 0 ? others[random.below(6)] : outcome::ok);
+          w.finish(one, outcomes);
+        } else if (what < 60) {
+          w.advance(std::chrono::milliseconds{random.below(120)});
+        } else if (what < 80 && open.size() < 30) {
+          const uint32_t blocks = 1 + random.below(14);
+          auto order = order_of(next_ticket, random.below(16), blocks,
+                                w.now + std::chrono::milliseconds{random.below(900)});
+          if (random.below(10) == 0) order.groups.resize(random.below(2));
+          open.emplace(order.ticket, blocks);
+          ++next_ticket;
+          w.submit(std::move(order));
+        } else if (!open.empty()) {
+          auto one = std::next(open.begin(), random.below(static_cast<uint32_t>(open.size())));
+          w.core.release(one->first, random.below(one->second + 1), w.now);
+          open.erase(one);
+          w.take();
+        }
+        // answers are prefixes that lie in memory and do not overlap
+        for (const auto& [ticket, answer] : w.answers)
+          REQUIRE((answer.why.code != error_code::ok || !open.contains(ticket) ||
+                   answer.blocks.size() == open.at(ticket)));
+        REQUIRE(w.core.shelf().used_bytes() <= w.core.shelf().total_bytes());
+        const auto f = w.core.state();
+        REQUIRE(f.fetches <= open.size());
+        REQUIRE(f.batches <= 2 * config.reads_per_store);
+      };
+      for (int i = 0; i < 2500; ++i) step(false);
+      for (const auto& [ticket, blocks] : open) w.core.release(ticket, 0, w.now);
+      w.take();
+      for (int i = 0; i < 2000 && (!w.opens.empty() || !w.reads.empty()); ++i) step(true);
+      REQUIRE(w.opens.empty());
+      REQUIRE(w.reads.empty());
+      w.advance(10s);
+      w.check_empty();
+      CHECK(w.answers.size() == next_ticket - 1);  // each once
+      const auto f = w.core.state();
+      CHECK(f.read_blocks > 100);
+    }
+  }
+}
