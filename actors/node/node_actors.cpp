@@ -164,7 +164,7 @@ private:
   [[nodiscard]] bool fetches() const {
     if (has(node_role::fetch)) return true;
     const bool computes = has(node_role::prefill) || has(node_role::decode);
-    const bool inside = plan_.settings.kvfetch.process == "inside" || !service();
+    const bool inside = plan_.settings.kvfetch.process == "inside" || !plan_.fetch_process;
     return computes && inside && plan_.settings.cache.enabled;
   }
 
