@@ -8,41 +8,36 @@
 namespace deepinfer::model {
 namespace {
 
-// Where every source begins a group of tokens.
-uint64_t group_tokens(const v41_config& config) {
+// Where every source begins a group of tokens; not met by any prompt where it is beyond 32 bits.
+uint32_t group_tokens(const v41_config& config) {
   uint64_t tokens = 1;
   for (const uint32_t layer : config.kv_sources)
-    tokens = std::lcm(tokens, uint64_t{config.ratios[layer]});
-  return tokens;
+    tokens = std::min<uint64_t>(std::lcm(tokens, uint64_t{config.ratios[layer]}), UINT32_MAX);
+  return static_cast<uint32_t>(tokens);
 }
 
 }  // namespace
+
+replay_cone exact_cone(const v41_config& config, replay_setting replay, const prefix_hit& at) {
+  const uint32_t kept = kept_from(at.prompt, replay);
+  replay_cone cone{at.hit, config.layers, config.window - 1, group_tokens(config)};
+  if (kept == 0) return cone;
+  cone.end = std::min(at.hit, kept);
+  cone.layers = config.decoder_start() + 1;
+  return cone;
+}
 
 uint32_t restore_start(const v41_config& config,
                        replay_setting replay,
                        const prefix_hit& at,
                        restore_mode mode) {
-  const uint32_t kept = kept_from(at.prompt, replay);
-  uint64_t back = 0, from = at.hit;
-  switch (mode) {
-    case restore_mode::ring:
-      return at.hit;
-    case restore_mode::bounded:
-      back = config.window;
-      // No row of a group that the hit leaves open may be missing.
-      for (const uint32_t layer : config.kv_sources)
-        back = std::max<uint64_t>(back, at.hit % config.ratios[layer]);
-      break;
-    case restore_mode::exact: {
-      const uint64_t depth = kept == 0 ? config.layers : uint64_t{config.decoder_start()} + 1;
-      back = depth * (config.window - 1);
-      if (kept != 0) from = std::min<uint64_t>(from, kept);
-      break;
-    }
-  }
-  const uint64_t start = from - std::min(from, back);
-  const bool exact = mode == restore_mode::exact;
-  return static_cast<uint32_t>(exact ? start - start % group_tokens(config) : start);
+  if (mode == restore_mode::ring) return at.hit;
+  if (mode == restore_mode::exact) return exact_cone(config, replay, at).first_key(0);
+  // One window, and no row of a group that the hit leaves open may be missing.
+  uint32_t back = config.window;
+  for (const uint32_t layer : config.kv_sources)
+    back = std::max(back, at.hit % config.ratios[layer]);
+  return at.hit - std::min(at.hit, back);
 }
 
 uint32_t usable_hit(replay_setting replay, const prefix_hit& at, restore_mode mode) {

@@ -3,6 +3,7 @@
 #include "runtime/model/step_model.hpp"
 #include "runtime/model/v41_config.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 /// Where a sequence starts again after a prefix hit (serving-system KV-33..38): the entries of the
@@ -29,10 +30,31 @@ struct stored_prefix {
   uint32_t prompt = 0;  ///< all tokens of the prompt
 };
 
-/// The first position to compute again, <= hit. Exact: window rows of layer i need those of layer
-/// i - 1 one window earlier, so the depth is a window for every layer with rings that must be
-/// right: the encoder's and the decoder's first, or all when no replay trims the prompt. That
-/// is rounded down to where all sources begin a group, so that no row of an open one is missing.
+/// Which rows an exact replay must have behind each layer: every layer needs the rows of a window
+/// before those that the next one needs. Rows outside would be wrong, and nobody reads them.
+struct replay_cone {
+  uint32_t end = 0;     ///< from here on every row is needed behind every layer; 0: no replay
+  uint32_t layers = 0;  ///< with rings that must be right
+  uint32_t back = 0;    ///< positions a window reaches back
+  uint32_t group = 1;   ///< where every source begins a group of tokens
+
+  /// First position whose window key layer `layer` needs, and with it a row behind the layer below.
+  [[nodiscard]] constexpr uint32_t first_key(uint32_t layer) const {
+    const uint64_t depth = layers > layer ? layers - layer : 1;
+    const uint64_t first = end - std::min<uint64_t>(end, depth * back);
+    return static_cast<uint32_t>(first - first % group);
+  }
+};
+
+/// Exact: window rows of layer i need those of layer i - 1 one window earlier, so the depth is a
+/// window for every layer with rings that must be right: the encoder's and the decoder's first, or
+/// all when no replay trims the prompt. Rounded down to where all sources begin a group, so that
+/// no row of an open one is missing.
+[[nodiscard]] replay_cone exact_cone(const v41_config& config,
+                                     replay_setting replay,
+                                     const prefix_hit& at);
+
+/// The first position to compute again, <= hit: of an exact replay the cone's first key.
 [[nodiscard]] uint32_t restore_start(const v41_config& config,
                                      replay_setting replay,
                                      const prefix_hit& at,

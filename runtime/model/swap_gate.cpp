@@ -36,4 +36,9 @@ bool swap_gate::all_open() const {
   return shut_ == 0;
 }
 
+bool swap_gate::given_up() const {
+  const std::lock_guard lock(mutex_);
+  return given_up_;
+}
+
 }  // namespace deepinfer::model

@@ -22,6 +22,7 @@ public:
   /// this gives up itself, so that nobody waits twice for the same bytes.
   [[nodiscard]] bool pass(uint32_t stage, std::chrono::milliseconds most);
   [[nodiscard]] bool all_open() const;
+  [[nodiscard]] bool given_up() const;
   /// Waits that began before their stage was open.
   [[nodiscard]] const std::atomic<uint32_t>& blocked() const { return blocked_; }
 

@@ -4,6 +4,8 @@
 #include "runtime/model/v41_compressor.hpp"
 #include "runtime/model/v41_selection.hpp"
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace deepinfer::model {
@@ -32,6 +34,9 @@ public:
            const kernels::linear_args& beside,
            float* y,
            layer_record* record);
+
+  /// Between two layers: only these rows (ascending) of the asking ones stay.
+  void keep(std::span<const uint32_t> rows) { selection_.keep(rows); }
 
   /// The same for a drafter stage: every row of a segment sees `context_keys` (the last window of
   /// committed positions) and all rows of its own segment.

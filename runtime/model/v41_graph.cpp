@@ -70,6 +70,8 @@ void v41_graph::prepare(std::span<const graph_segment> segments) {
       images = true;
     }
   }
+  replays_ = std::ranges::any_of(
+      segments, [](const graph_segment& s) { return s.start < s.target->cone.end; });
   fill(pass_);
   pass_.image.clear();
   for (size_t r = 0; images && r < instead_.size(); ++r)
@@ -114,7 +116,7 @@ void v41_graph::engram(uint32_t layer) {
   const auto number = std::ranges::find(c.engram.layers, layer) - c.engram.layers.begin();
   const uint32_t columns = engram_->columns(), rows = current_->rows;
   const int64_t* id = table_rows_[static_cast<size_t>(number)].data();
-  if (current_ == &kept_) {
+  if (current_ != &pass_) {
     int64_t* kept = room(kept_table_rows_, size_t{rows} * columns);
     for (size_t r = 0; r < rows; ++r)
       std::copy_n(id + size_t{kept_source_[r]} * columns, columns, kept + r * columns);
@@ -169,18 +171,16 @@ void v41_graph::attention(uint32_t layer, layer_record* record) {
   streams_.read(w.attention_norm, all_in);
   const graph_pass& all = *current_;
   const float* in = all_in;
-  if (layer == c.decoder_start()) {
-    trim();
-    if (current_ != &all) {
-      float* kept = room(kept_in_, size_t{current_->rows} * c.width);
-      for (size_t r = 0; r < current_->rows; ++r)
-        std::copy_n(all_in + size_t{kept_source_[r]} * c.width, c.width, kept + r * c.width);
-      in = kept;
-    }
+  if (replays_ || layer == c.decoder_start()) trim(layer);
+  if (current_ != &all) {
+    float* kept = room(kept_in_, size_t{current_->rows} * c.width);
+    for (size_t r = 0; r < current_->rows; ++r)
+      std::copy_n(all_in + size_t{kept_rows_[r]} * c.width, c.width, kept + r * c.width);
+    in = kept;
   }
   const size_t rows = current_->rows;
   float* out = room(out_, rows * c.width);
-  const bool late = ops_.context.replay == replay_variant::late;
+  const bool late = ops_.context.replay == replay_variant::late || layer != c.decoder_start();
   attention_.run(layer, {all, late ? all : *current_, *current_, all_in, late ? all_in : in, in},
                  streams_.mix_product(w.attention_mix), out, record);
   if (rows == 0) return;
@@ -190,38 +190,63 @@ void v41_graph::attention(uint32_t layer, layer_record* record) {
   record->attention_out.insert(record->attention_out.end(), out, out + rows * c.width);
 }
 
-// Decoder replay: from here on only the rows at or behind every sequence's `kept_from`.
-void v41_graph::trim() {
-  const bool everything = std::ranges::all_of(
-      pass_.segments, [](const graph_segment& s) { return s.kept_from <= s.start; });
-  if (everything) return;
-  kept_.segments.clear();
-  kept_.image.clear();
-  kept_source_.clear();
-  for (const graph_segment& s : pass_.segments) {
-    const uint32_t dropped = std::min(std::max(s.kept_from, s.start) - s.start, s.rows());
+// First position of a segment that has a row behind this layer. Decoder replay drops rows at the
+// decoder's first layer, an exact restore drops those outside its cone.
+uint32_t v41_graph::needed_from(const graph_segment& s, uint32_t layer) const {
+  const v41_config& c = ops_.context.config;
+  const uint32_t kept = layer < c.decoder_start() ? 0 : s.kept_from;
+  // Candidates are kept by row of the pass.
+  const bool fixed = c.candidate_source >= 0 && int64_t{layer} > c.candidate_source;
+  if (fixed || s.start >= s.target->cone.end) return kept;
+  return std::max(kept, s.target->cone.first_key(layer + 1));
+}
+
+// From here on only the rows that are needed behind this layer.
+void v41_graph::trim(uint32_t layer) {
+  const graph_pass& all = *current_;
+  if (std::ranges::all_of(all.segments,
+                          [&](const graph_segment& s) { return needed_from(s, layer) <= s.start; }))
+    return;
+  graph_pass& kept = current_ == &kept_[0] ? kept_[1] : kept_[0];
+  kept.segments.clear();
+  kept.image.clear();
+  kept_rows_.clear();
+  for (const graph_segment& s : all.segments) {
+    const uint32_t from = std::max(needed_from(s, layer), s.start);
+    const uint32_t dropped = std::min(from - s.start, s.rows());
     if (dropped == s.rows()) continue;
     graph_segment rest = s;
     rest.tokens = s.tokens.subspan(dropped);
     if (!s.instead.empty()) rest.instead = s.instead.subspan(dropped);
     rest.start += dropped;
-    rest.first_row = static_cast<uint32_t>(kept_source_.size());
-    kept_.segments.push_back(rest);
-    for (uint32_t i = dropped; i < s.rows(); ++i) kept_source_.push_back(s.first_row + i);
+    rest.first_row = static_cast<uint32_t>(kept_rows_.size());
+    kept.segments.push_back(rest);
+    for (uint32_t i = dropped; i < s.rows(); ++i) kept_rows_.push_back(s.first_row + i);
   }
-  if (!pass_.image.empty())
-    for (const uint32_t row : kept_source_) kept_.image.push_back(pass_.image[row]);
-  fill(kept_);
-  streams_.keep(kept_source_);
-  // Taps of target layers up to here were taken of all rows; a row only moves forward.
+  if (!all.image.empty())
+    for (const uint32_t row : kept_rows_) kept.image.push_back(all.image[row]);
+  fill(kept);
+  follow(kept_rows_);
+  current_ = &kept;
+}
+
+// What is held by row moves along; a row only moves forward.
+void v41_graph::follow(std::span<const uint32_t> kept) {
+  streams_.keep(kept);
+  attention_.keep(kept);
+  // Taps of target layers up to here were taken of all rows.
   if (!taps_.empty()) {
     const v41_config& c = ops_.context.config;
     const size_t all = c.drafter.target_layers.size() * c.width;
-    for (size_t r = 0; r < kept_source_.size(); ++r)
-      if (kept_source_[r] != r)
-        std::copy_n(taps_.data() + kept_source_[r] * all, all, taps_.data() + r * all);
+    for (size_t r = 0; r < kept.size(); ++r)
+      if (kept[r] != r) std::copy_n(taps_.data() + kept[r] * all, all, taps_.data() + r * all);
   }
-  current_ = &kept_;
+  if (current_ == &pass_) {
+    kept_source_.assign(kept.begin(), kept.end());
+    return;
+  }
+  for (size_t r = 0; r < kept.size(); ++r) kept_source_[r] = kept_source_[kept[r]];
+  kept_source_.resize(kept.size());
 }
 
 // The sequences now stand behind the rows of this pass.

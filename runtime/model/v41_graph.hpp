@@ -51,7 +51,9 @@ private:
   void tap(uint32_t number);
   void block(uint32_t layer, layer_record* record);
   void attention(uint32_t layer, layer_record* record);
-  void trim();
+  [[nodiscard]] uint32_t needed_from(const graph_segment& s, uint32_t layer) const;
+  void trim(uint32_t layer);
+  void follow(std::span<const uint32_t> kept);
   void commit();
   [[nodiscard]] int64_t compressed(const graph_segment& s, size_t i) const;
 
@@ -61,10 +63,12 @@ private:
   v41_experts experts_;
   v41_streams streams_;
   std::vector<float> plain_frequency_, compressed_frequency_;
-  graph_pass pass_;  ///< all rows
-  graph_pass kept_;  ///< those of the decoder, once trimmed
+  graph_pass pass_;     ///< all rows
+  graph_pass kept_[2];  ///< those that are left, once trimmed; one is made out of the other
   const graph_pass* current_ = &pass_;
-  std::vector<uint32_t> kept_source_;  ///< kept row -> row of `pass_`
+  std::vector<uint32_t> kept_rows_;    ///< row of `current_` -> row of the pass before it
+  std::vector<uint32_t> kept_source_;  ///< row of `current_`, once trimmed -> row of `pass_`
+  bool replays_ = false;               ///< a sequence is behind the end of its cone
   std::vector<int32_t> ids_;
   std::vector<const float*> instead_;
   std::vector<int64_t> recent_;                   ///< [rows][look-back + 1] compressed ids

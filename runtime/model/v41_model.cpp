@@ -286,7 +286,11 @@ result<restored_sequence> v41_model::begin_restore(const restore_source& from) c
     return adopt_prefix_with_rings(from.rings, target(look_back(from.prompt.first(from.hit))));
   if (!from.rings.empty()) return refuse("a restore without kept rings takes none");
   const uint32_t start = restore_start(inner_->config, inner_->replay, at, from.mode);
-  return adopt_prefix(target(look_back(from.prompt.first(start), from.images)), start);
+  restored_sequence begun =
+      adopt_prefix(target(look_back(from.prompt.first(start), from.images)), start);
+  if (from.mode == restore_mode::exact)
+    static_cast<v41_sequence&>(*begun.state).cone = exact_cone(inner_->config, inner_->replay, at);
+  return begun;
 }
 
 result<std::unique_ptr<sequence>> v41_model::restore(const prefix_source& from,

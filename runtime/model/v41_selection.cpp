@@ -58,6 +58,16 @@ void v41_selection::choose(uint32_t layer, const graph_pass& pass) {
   }
 }
 
+void v41_selection::keep(std::span<const uint32_t> rows) {
+  const size_t top = ops_.context.config.index_top;
+  if (rows.empty() || rows.back() >= count_.size()) return;  // nothing was chosen yet
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r] == r) continue;
+    std::copy_n(chosen_.data() + rows[r] * top, top, chosen_.data() + r * top);
+    count_[r] = count_[rows[r]];
+  }
+}
+
 void v41_selection::choose_all(const graph_segment& segment, uint32_t ratio) {
   const uint32_t top = ops_.context.config.index_top;
   for (uint32_t i = 0; i < segment.rows(); ++i) {

@@ -3,6 +3,7 @@
 #include "runtime/model/graph_pass.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace deepinfer::model {
@@ -21,6 +22,9 @@ public:
   [[nodiscard]] float* weights(uint32_t rows);  ///< [rows][index_heads]
   [[nodiscard]] float* query(uint32_t rows);    ///< [rows][index_heads][index_width]
   void choose(uint32_t layer, const graph_pass& pass);
+
+  /// Only these rows (ascending) stay: of what is chosen, not of the candidates.
+  void keep(std::span<const uint32_t> rows);
 
   /// Of the latest index source; row `first_row + i` of the pass, [.][index_top] ascending.
   [[nodiscard]] const int32_t* chosen(uint32_t row) const {

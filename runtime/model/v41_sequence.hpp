@@ -3,6 +3,7 @@
 #include "kernels/api/paged.hpp"
 #include "proto/types/result.hpp"
 #include "runtime/model/numeric_level.hpp"
+#include "runtime/model/prefix_restore.hpp"
 #include "runtime/model/step_model.hpp"
 #include "runtime/model/swap_landing.hpp"
 #include "runtime/model/v41_config.hpp"
@@ -114,14 +115,14 @@ public:
   /// In front of the layer of KV source `number`: waits for the entries of a prefix hit. False for
   /// good when they do not come: what is computed from then on is of no use to anybody.
   [[nodiscard]] bool await_entries(uint32_t number, std::chrono::milliseconds most);
-  /// Whether all entries are in.
-  [[nodiscard]] bool arrived() const {
-    return !lost && (landing == nullptr || landing->gate.all_open());
-  }
+  /// Whether all entries are in; whether it is known that some will not come.
+  [[nodiscard]] bool arrived() const { return !lost && (!landing || landing->gate.all_open()); }
+  [[nodiscard]] bool missing() const { return lost || (landing && landing->gate.given_up()); }
 
   uint32_t computed = 0;
   std::shared_ptr<swap_landing> landing;  ///< of entries on their way; null: all are here
   bool lost = false;                      ///< those entries did not come
+  replay_cone cone;                       ///< of an exact restore
   std::vector<window_ring> rings;         ///< one per layer
   std::vector<kv_source_state> sources;   ///< one per KV source
   std::vector<window_ring> draft_rings;   ///< one per drafter stage: rows of committed positions

@@ -62,7 +62,7 @@ void v41_stepper::open(std::span<step_item> items) {
     item.sampled = -1;
     item.accepted.clear();
     item.logprobs.clear();
-    item.state_missing = static_cast<const v41_sequence*>(item.target)->lost;
+    item.state_missing = static_cast<const v41_sequence*>(item.target)->missing();
     item.failed = item.state_missing || !acceptable(item);
     if (item.failed) continue;
     share s{&item, static_cast<v41_sequence*>(item.target), {}, item.tokens};

@@ -275,9 +275,10 @@ TEST_SUITE("runtime/model") {
     const cached_prompt cache(*model, prompt);
     const auto plan = model->plan_restore(prompt.size(), 3, restore_mode::exact);
     restored_sequence begun = begin(*model, prompt, cache, plan, restore_mode::exact);
-    for (uint32_t round = 0; round < 3; ++round) {
-      step_item item = test::chunk_of(prompt, *begun.state, 5);
-      item.sample = false;
+    for (const uint32_t size : {420 - plan.start, 5u, 1u}) {
+      step_item item = test::chunk_of(prompt, *begun.state,
+                                      std::min(size, 420 - begun.state->computed_tokens()));
+      if (item.tokens.empty()) item.tokens = std::span(prompt.tokens).first(1);
       model->step({&item, 1});
       CHECK(item.failed);
       CHECK(item.state_missing);
