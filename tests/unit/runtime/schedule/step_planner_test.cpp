@@ -100,6 +100,105 @@ TEST_SUITE("runtime/schedule") {
                       [&](const planned_row& row) { return row.slot == *late; }));
   }
 
+  TEST_CASE("a held sequence is passed by others, and gets its place in its turn when it arrived") {
+    step_planner planner{{.max_sequences = 1}};
+    const auto held =
+        planner.add({.prefill_tokens = 300, .max_outputs = 1, .credit = 1, .held = true});
+    const auto first = planner.add({.prefill_tokens = 5, .max_outputs = 1, .credit = 1});
+    const auto second = planner.add({.prefill_tokens = 5, .max_outputs = 1, .credit = 1});
+    CHECK(planner.load().waiting == 2);
+    CHECK(planner.load().queued_tokens == 310);
+    const auto step = planner.plan();
+    REQUIRE(step);
+    CHECK(step->rows[0].slot == *first);
+    planner.arrived(*held);
+    CHECK(planner.placed().empty());
+    planner.complete(step->number);
+    planner.finish(*first);
+    CHECK(planner.placed() == std::vector{*held});
+    CHECK(planner.placed().empty());
+    CHECK_FALSE(planner.plan());  // nothing is computed before its state is begun
+    planner.begin(*held, 256);
+    const auto rest = planner.plan();
+    REQUIRE(rest);
+    CHECK(rest->rows[0].slot == *held);
+    CHECK(rest->rows[0].first == 256);
+    CHECK(rest->rows[0].count == 44);
+    CHECK(rest->rows[0].sample);
+    planner.finish(*held);
+    planner.finish(*second);
+    planner.complete(rest->number);
+    CHECK(planner.idle());
+  }
+
+  TEST_CASE("a hold that ends without anything waits for its turn as any other") {
+    step_planner planner{{.max_sequences = 1}};
+    const auto running = planner.add({.prefill_tokens = 5, .max_outputs = 1, .credit = 1});
+    const auto held =
+        planner.add({.prefill_tokens = 9, .max_outputs = 1, .credit = 1, .held = true});
+    planner.begin(*held, 0);
+    planner.complete(planner.plan()->number);
+    CHECK_FALSE(planner.plan());
+    planner.finish(*running);
+    CHECK(planner.placed().empty());
+    CHECK(planner.plan()->rows[0].first == 0);
+  }
+
+  TEST_CASE("a held sequence that is finished is freed, wherever it stood") {
+    step_planner planner{{.max_sequences = 1}};
+    const slot_request what{.prefill_tokens = 9, .max_outputs = 1, .credit = 1, .held = true};
+    const auto placed = planner.add(what);
+    const auto waiting = planner.add(what);
+    planner.arrived(*placed);
+    planner.finish(*placed);
+    CHECK(planner.placed().empty());
+    planner.finish(*waiting);
+    CHECK(planner.freed() == std::vector{*placed, *waiting});
+    CHECK(planner.load().free_tokens == planner_config{}.state_tokens);
+  }
+
+  TEST_CASE("a restarted sequence is computed from position 0 to its output") {
+    step_planner planner{{.chunk_tokens = 64}};
+    const auto id =
+        planner.add({.prefill_tokens = 300, .max_outputs = 1, .credit = 1, .held = true});
+    planner.arrived(*id);
+    planner.begin(*id, 256);
+    const auto lost = planner.plan();
+    REQUIRE(lost);
+    CHECK(lost->rows[0].sample);
+    planner.restart(*id);
+    planner.complete(lost->number);
+    CHECK(planner.freed().empty());
+    uint32_t next = 0;
+    while (auto step = planner.plan()) {
+      CHECK(step->rows[0].first == next);
+      next += step->rows[0].count;
+      planner.complete(step->number);
+    }
+    CHECK(next == 300);
+    planner.finish(*id);
+    CHECK(planner.load().free_tokens == planner_config{}.state_tokens);
+  }
+
+  TEST_CASE("a chunk ends where it is asked to, and rows say when they end a block") {
+    step_planner planner{{.chunk_tokens = 256}};
+    REQUIRE(planner.add({.prefill_tokens = 450, .max_outputs = 1, .credit = 1, .cut_at = 384}));
+    std::vector<std::pair<uint32_t, bool>> ends;
+    while (auto step = planner.plan()) {
+      ends.emplace_back(step->rows[0].first + step->rows[0].count, step->rows[0].ends_block);
+      planner.complete(step->number);
+    }
+    CHECK(ends == std::vector<std::pair<uint32_t, bool>>{{256, true}, {384, true}, {450, false}});
+    step_planner decoding{{}};
+    REQUIRE(
+        decoding.add({.prefill_tokens = 1, .computed_tokens = 126, .max_outputs = 3, .credit = 3}));
+    for (const bool end : {false, true, false}) {
+      const auto step = decoding.plan();
+      CHECK(step->rows[0].ends_block == end);
+      decoding.complete(step->number);
+    }
+  }
+
   TEST_CASE("limits refuse with what to do") {
     step_planner planner{{.max_sequences = 1, .max_waiting = 1, .state_tokens = 100}};
     CHECK(planner.add({.prefill_tokens = 99, .max_outputs = 2, .credit = 1}).error().code ==
