@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 using namespace deepinfer;
@@ -196,6 +197,83 @@ TEST_SUITE("runtime/schedule") {
       const auto step = decoding.plan();
       CHECK(step->rows[0].ends_block == end);
       decoding.complete(step->number);
+    }
+  }
+
+  TEST_CASE("random holds: no row before the state is begun, every position once, all space back") {
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      CAPTURE(seed);
+      test::rng random{seed};
+      const planner_config config{.max_sequences = 1 + random.below(4),
+                                  .step_tokens = 1 + random.below(12),
+                                  .chunk_tokens = 1 + random.below(6),
+                                  .state_tokens = 40 + random.below(60),
+                                  .steps_in_flight = 1 + random.below(3),
+                                  .block_tokens = 4};
+      step_planner planner{config};
+      struct held_slot {
+        uint32_t total = 0, next = 0, life = 0;
+        bool begun = false, placed = false, finished = false;
+      };
+      std::map<slot_id, held_slot> all;
+      std::vector<step_plan> open;
+      size_t freed = 0;
+      for (int step = 0; step < 500; ++step) {
+        const uint32_t what = random.below(8);
+        auto it = all.begin();
+        if (!all.empty()) std::advance(it, random.below(static_cast<uint32_t>(all.size())));
+        if (what == 0) {
+          const slot_request r{.prefill_tokens = 2 + random.below(20),
+                               .max_outputs = 1,
+                               .credit = 1,
+                               .cut_at = random.below(3) * 4,
+                               .held = random.below(3) != 0};
+          if (const auto id = planner.add(r))
+            all.emplace(*id, held_slot{r.prefill_tokens, 0, 0, !r.held, false, false});
+        } else if (what == 1 && !all.empty()) {
+          planner.arrived(it->first);
+        } else if (what == 2 && !all.empty() && !it->second.finished && !it->second.begun) {
+          held_slot& s = it->second;
+          s.next = s.placed ? random.below(s.total) : 0;
+          s.begun = true;
+          planner.begin(it->first, s.next);
+        } else if (what == 3 && !all.empty() && it->second.begun && !it->second.finished) {
+          planner.restart(it->first);
+          it->second.next = 0;
+        } else if (what == 4 && !all.empty() && random.below(3) == 0) {
+          planner.finish(it->first);
+          it->second.finished = true;
+        } else if (what == 5 && !open.empty()) {
+          planner.complete(open.front().number);
+          open.erase(open.begin());
+        } else if (auto plan = planner.plan()) {
+          for (const planned_row& row : plan->rows) {
+            held_slot& s = all.at(row.slot);
+            REQUIRE(s.begun);
+            REQUIRE_FALSE(s.finished);
+            REQUIRE(row.first == s.next);
+            s.next += row.count;
+            REQUIRE(s.next <= s.total);
+            REQUIRE(row.sample == (s.next == s.total));
+            REQUIRE(row.ends_block == (s.next % 4 == 0));
+          }
+          open.push_back(*std::move(plan));
+        }
+        for (const slot_id id : planner.placed()) {
+          held_slot& s = all.at(id);
+          REQUIRE_FALSE(s.begun);
+          REQUIRE_FALSE(std::exchange(s.placed, true));
+        }
+        freed += planner.freed().size();
+        REQUIRE(planner.load().running <= config.max_sequences);
+        REQUIRE(planner.load().running + planner.load().waiting == all.size() - freed);
+      }
+      for (const auto& [id, s] : all) planner.finish(id);
+      for (const auto& plan : open) planner.complete(plan.number);
+      freed += planner.freed().size();
+      CHECK(freed == all.size());
+      CHECK(planner.idle());
+      CHECK(planner.load().free_tokens == config.state_tokens);
     }
   }
 
