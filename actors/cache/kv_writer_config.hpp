@@ -14,7 +14,7 @@ struct kv_writer_config {
   uint32_t puts_per_store = 4;
   std::chrono::milliseconds put_deadline{10000};
   std::chrono::milliseconds left_out{10000};
-  std::chrono::milliseconds known_for{600000};
+  std::chrono::milliseconds known_for{60000};
 
   template <class V>
   void describe(V& v) {

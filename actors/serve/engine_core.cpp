@@ -208,7 +208,7 @@ void engine_core::pulled(sequence_pulled& result) {
   auto imported = state.setup.model->import_state(result.parts, computed);
   if (!imported) return give_up(imported.error());
   s.cell->state = *std::move(imported);
-  persist_computed(s, result.parts);
+  persist_shared(s, result.parts);
   state.card.count("accepted");
   wire::draft<wire::Accepted> accepted;
   accepted->setKey(transfer.submit.get().getKey());

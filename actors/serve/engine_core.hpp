@@ -60,6 +60,9 @@ private:
   void persist(sequence_chain& chain,
                std::span<const int32_t> tokens,
                std::vector<model::state_part>& parts);
+  /// What is computed, if `persist_by` names this engine; `persist_computed`: in any case but
+  /// nobody's, when no other engine will have the sequence.
+  void persist_shared(engine_sequence& s, std::vector<model::state_part>& parts);
   void persist_computed(engine_sequence& s, std::vector<model::state_part>& parts);
   [[nodiscard]] std::optional<unsent_blocks> unsent(const engine_sequence& s,
                                                     const staged_sequence& staged) const;

@@ -56,7 +56,7 @@ bool engine_core::stage(slot_id slot) {
   engine_sequence& s = state.sequences.at(slot);
   const auto staged = state.staging->stage(s.waiting_parts, now(), state.setup.config.lease_ttl);
   if (!staged && staged.error().code == error_code::no_capacity) return false;
-  if (staged) persist_computed(s, s.waiting_parts);
+  if (staged) persist_shared(s, s.waiting_parts);
   s.waiting_parts.clear();
   if (staged) {
     watch(s.sink);  // beyond the end of the sequence, until somebody has fetched it

@@ -12,10 +12,14 @@ using schedule::engine_role;
 
 namespace {
 
+bool somebody_persists(const engine_setup& setup) {
+  return setup.cache.enabled && setup.writer && setup.budget && setup.cache.persist_by != "nobody";
+}
+
 bool persists(const engine_setup& setup) {
   const std::string& by = setup.cache.persist_by;
   const std::string_view own = setup.role == engine_role::decode ? "decode" : "prefill";
-  return setup.cache.enabled && setup.writer && setup.budget && (by == own || by == "both");
+  return somebody_persists(setup) && (by == own || by == "both");
 }
 
 bool keeps_rings(const engine_setup& setup) {
@@ -90,8 +94,12 @@ void engine_core::persist(sequence_chain& chain,
   }
 }
 
+void engine_core::persist_shared(engine_sequence& s, std::vector<model::state_part>& parts) {
+  if (persists(self_->state.setup)) persist_computed(s, parts);
+}
+
 void engine_core::persist_computed(engine_sequence& s, std::vector<model::state_part>& parts) {
-  if (!persists(self_->state.setup) || !s.cache.root) return;
+  if (!somebody_persists(self_->state.setup) || !s.cache.root) return;
   const std::span tokens{s.tokens.data(), s.tokens.size() - 1};  // the last one is not computed
   s.chain.skip(s.stored_blocks);
   persist(s.chain, tokens, parts);

@@ -162,12 +162,15 @@ TEST_SUITE("actors/serve") {
   }
 
   TEST_CASE("a request that ends with its first token is stored by the prefill engine") {
-    persist_options options;
-    options.persist_by = "both";
-    persist_world w{options};
-    w.prompt = some_prompt(3, 300);
-    w.submit_prefill(1);
-    CHECK(w.notes->ended);
-    CHECK(w.check_blocks(0) == 2);
+    for (const char* by : {"decode", "both", "nobody"}) {
+      CAPTURE(by);
+      persist_options options;
+      options.persist_by = by;
+      persist_world w{options};
+      w.prompt = some_prompt(3, 300);
+      w.submit_prefill(1);
+      CHECK(w.notes->ended);
+      CHECK(w.check_blocks(0) == (options.persist_by == "nobody" ? 0 : 2));
+    }
   }
 }
