@@ -183,7 +183,8 @@ struct store_stats {
   uint64_t lost_at_open = 0;  ///< records dropped when the store was opened
   uint64_t youngest_eviction_ms = UINT64_MAX;
   bool clock_frozen = false;
-  bool broken = false;  ///< the journal refused a write: reads go on, writes need a reopen
+  bool broken =
+      false;  ///< the journal refuses writes: reads go on, writes when it takes them again
 };
 
 }  // namespace deepinfer::storage

@@ -18,7 +18,7 @@ std::string describe(const kv_store_state& state) {
   return std::to_string(stats.blocks) + " blocks, " + std::to_string(state.puts.size()) +
          " writes, " + std::to_string(state.reads.size()) + " reads, " +
          std::to_string(state.waiters.size()) + " indexes wait for changes" +
-         (stats.broken ? "; the journal failed: restart this node" : "") +
+         (stats.broken ? "; the journal refuses writes: look at its disk" : "") +
          (stats.clock_frozen ? "; the clock jumped: nothing expires until it is acknowledged" : "");
 }
 

@@ -92,6 +92,7 @@ private:
 
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  bool stopped_ = false;  // by a failed write
 };
 
 result<void> rocks_journal::open(const std::string& folder, const rocks_options& options) {
@@ -213,10 +214,12 @@ result<void> rocks_journal::apply(const journal_batch& batch, journal_wait wait)
                                    batch.identity->last_time.count()};
     steps.Put(families_[store], identity_key, slice(raw(identity)));
   }
+  if (stopped_) static_cast<void>(db_->Resume());  // after an error it takes nothing by itself
   rocksdb::WriteOptions options;
   options.sync = wait == journal_wait::device;
   const auto status = db_->Write(options, &steps);
-  if (!status.ok()) return translated(status);
+  stopped_ = !status.ok();
+  if (stopped_) return translated(status);
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "storage/store_config.hpp"
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -115,7 +116,7 @@ private:
   using changing = std::function<void(catalogue_effects&, journal_batch&)>;
   result<void> change(const changing& step);
   void collect(const catalogue_effects& effects, journal_batch& batch);
-  result<void> persist(const journal_batch& batch);
+  result<void> persist(journal_batch batch);
   void drop_empty_segments();
   cluster_time observe(const clock_reading& now);
   void let_go(const ticket& gone);
@@ -175,6 +176,7 @@ private:
   uint64_t next_lease_ = 1;
   uint64_t lost_at_open_ = 0;
   bool identity_changed_ = false;
+  std::deque<journal_batch> unwritten_;  // guarded by `order_`
   std::atomic<bool> broken_{false};
   counters count_;
 };

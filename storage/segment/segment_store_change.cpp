@@ -36,20 +36,31 @@ void segment_store::collect(const catalogue_effects& effects, journal_batch& bat
   }
 }
 
-result<void> segment_store::persist(const journal_batch& batch) {
-  if (batch.empty()) return {};
+/// Steps that the journal refused stay in front of the next ones: memory has them already, and all
+/// of them may be applied twice. `order_` is held, and no step is made while one waits, so there
+/// are few.
+result<void> segment_store::persist(journal_batch batch) {
+  if (!batch.empty()) unwritten_.push_back(std::move(batch));
   const auto wait =
       config_.durable == durability::full ? journal_wait::device : journal_wait::kernel;
-  auto done = journal_->apply(batch, wait);
-  if (!done) broken_ = true;  // memory is ahead of the journal: only a new life is sure again
-  return done;
+  while (!unwritten_.empty()) {
+    if (auto done = journal_->apply(unwritten_.front(), wait); !done) {
+      broken_ = true;
+      return done;
+    }
+    unwritten_.pop_front();
+  }
+  broken_ = false;
+  std::unique_lock state{state_};
+  catalogue_.feed().publish();
+  return {};
 }
 
 result<void> segment_store::change(const changing& step) {
   std::lock_guard order{order_};
-  if (broken_)
+  if (broken_ && !persist({}))
     return failure{error_code::unreachable,
-                   "the journal failed before; writes go on when the store is opened anew"};
+                   "the journal refuses writes: reads go on, writes when it takes them again"};
   journal_batch batch;
   {
     std::unique_lock state{state_};
@@ -57,7 +68,7 @@ result<void> segment_store::change(const changing& step) {
     step(effects, batch);
     collect(effects, batch);
   }
-  if (auto done = persist(batch); !done) return done;
+  if (auto done = persist(std::move(batch)); !done) return done;
   drop_empty_segments();
   return {};
 }
@@ -77,7 +88,7 @@ void segment_store::drop_empty_segments() {
     }
     // a file that cannot be removed now is found and removed by the next life
     static_cast<void>(files_->remove(segment_name(*number)));
-    if (!persist(batch)) return;
+    if (!persist(std::move(batch))) return;
   }
 }
 

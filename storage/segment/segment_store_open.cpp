@@ -70,6 +70,7 @@ result<void> segment_store::load() {
   batch.identity = identity_;
   if (auto done = journal_->apply(batch, journal_wait::device); !done) return done;
   catalogue_.feed().start(identity_.epoch);
+  catalogue_.feed().publish();
   drop_empty_segments();
   return {};
 }

@@ -79,21 +79,48 @@ TEST_CASE("a full disk refuses bytes and keeps what is there") {
   CHECK(test::chain_writer{*store}.put(chain, 20, 50, test::at(0s)) == 30);
 }
 
-TEST_CASE("after the journal fails reads go on and writes wait for a new life") {
+TEST_CASE("while the journal fails reads go on, and writes when it works again") {
   memory_medium medium{3};
   auto store = *medium.open(test::small_store());
   const auto chain = test::make_chain("a", 1, 20);
   test::chain_writer{*store}.put(chain, 0, 10, test::at(0s));
   medium.faults().crash_after(0);
   CHECK_FALSE(store->touch(chain.keys[9], traffic_class::chat, test::at(100h)));
-  medium.faults().recover();
-  CHECK(store->stats().broken);
-  CHECK(test::read_back(*store, chain, 10, test::at(1s)) == 10);
-  CHECK(test::chain_writer{*store}.put(chain, 10, 20, test::at(1s)) == 0);
   CHECK(store->purge(chain.scope, test::at(1s)).error().code == error_code::unreachable);
+  CHECK(store->stats().broken);
+  CHECK(store->stats().blocks == 10);  // a step that cannot be kept is not begun
+  medium.faults().recover();
+  CHECK(test::read_back(*store, chain, 10, test::at(1s)) == 10);
+  CHECK(test::chain_writer{*store}.put(chain, 10, 20, test::at(1s)) == 10);
+  CHECK_FALSE(store->stats().broken);
+  // what was refused at first has been written: the chain lives as long as its touch says
   store.reset();
   store = *medium.open(test::small_store());
-  CHECK(test::chain_writer{*store}.put(chain, 10, 20, test::at(1s)) == 10);
+  CHECK(store->stats().lost_at_open == 0);
+  const auto match = *store->match(chain.query(), lease_wish::none, test::at(100h));
+  CHECK(match.blocks == 20);
+  CHECK(store
+            ->match({std::span{chain.keys}.first(10), std::span{chain.tokens}.first(160), {}},
+                    lease_wish::none, test::at(100h))
+            ->expiry >= test::at(100h).wall + test::small_store().ttl_chat);
+}
+
+TEST_CASE("no change is told before the journal has it") {
+  memory_medium medium{3};
+  auto store = *medium.open(test::small_store());
+  const auto chain = test::make_chain("a", 1, 10);
+  test::chain_writer{*store}.put(chain, 0, 5, test::at(0s));
+  const auto before = store->changes_after({store->epoch(), 0}, 100).next;
+  CHECK(before.sequence == 5);
+  medium.faults().crash_after(0);
+  CHECK_FALSE(store->touch(chain.keys[4], traffic_class::chat, test::at(100h)));
+  CHECK(store->changes_after(before, 100).changes.empty());
+  CHECK(store->snapshot(0, 1).position == before);
+  medium.faults().recover();
+  REQUIRE(store->expire(test::at(100h), 0));
+  const auto after = store->changes_after(before, 100);
+  CHECK_FALSE(after.gap);
+  CHECK(after.changes.size() == 5);
 }
 
 }  // namespace deepinfer::storage
