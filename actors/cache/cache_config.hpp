@@ -17,6 +17,9 @@ struct cache_config {
   uint32_t min_hit_blocks = 2;
   std::string share = "tenant";
   std::chrono::milliseconds match_within{20};
+  std::string fetch_policy = "timeout";
+  std::chrono::milliseconds fetch_within{10000};
+  std::chrono::milliseconds ring_within{1000};
 
   template <class V>
   void describe(V& v) {
@@ -34,6 +37,13 @@ struct cache_config {
     v.field("match_within", match_within, between(1, 10000),
             "How long a request waits to hear what is stored of its prompt; then it goes on "
             "without.");
+    v.field("fetch_policy", fetch_policy, one_of({"timeout", "wait"}),
+            "How long an engine waits for the blocks of a hit: as long as computing them would "
+            "take, or as long as fetch_within.");
+    v.field("fetch_within", fetch_within, between(50, 600000),
+            "Longest time to bring the blocks of a hit; then the good ones are used.");
+    v.field("ring_within", ring_within, between(10, 60000),
+            "Longest time to pull window rings from another node; then a replay makes them.");
   }
 };
 

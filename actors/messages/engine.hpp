@@ -8,6 +8,7 @@
 #include "runtime/model/step_model.hpp"
 #include "runtime/schedule/step_planner.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -77,6 +78,8 @@ struct step_result_row {
 
 struct step_done {
   uint64_t number = 0;
+  uint32_t prefilled = 0;           ///< tokens of prompts
+  std::chrono::nanoseconds took{};  ///< 0 in simulation
   std::vector<step_result_row> rows;
 };
 
@@ -106,22 +109,18 @@ struct sequence_pulled {
   std::vector<model::state_part> parts;
 };
 
-/// Who brings stored blocks to this machine; null: nobody does.
-struct use_fetch {
-  kv_fetch_actor handle;
+/// Window rings for a prefix hit are here, or why not.
+struct rings_arrived {
+  schedule::slot_id slot{};
+  uint32_t life = 0;
+  result<void> outcome;
+  std::vector<model::state_part> parts;
 };
 
 struct engine_tick {};
 
 /// Takes nothing new; answered when nothing is left, sequences waiting to be fetched included.
 struct drain_engine {};
-
-using engine_impl_actor =
-    engine_actor::extend<caf::replies_to<drain_engine>::with<wire::msg<wire::Ack>>,
-                         caf::reacts_to<step_done>,
-                         caf::reacts_to<sequence_pulled>,
-                         caf::reacts_to<use_fetch>,
-                         caf::reacts_to<engine_tick>>;
 
 }  // namespace deepinfer
 
@@ -130,6 +129,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_done)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_turn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::batch_sibling)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::sequence_pulled)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::use_fetch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::rings_arrived)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::engine_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_engine)

@@ -211,7 +211,16 @@ private:
       caf::anon_send(console, track_actor{"batch", made});
       return made;
     };
+    if (prefill)
+      setup.spawn_swap = [system = &system_, in_service = service(), hub = plan_.hub,
+                          console = made_.console](const swap_sink_actor& engine) {
+        const kv_swap_actor made = in_service ? system->spawn<caf::detached>(kv_swap, hub, engine)
+                                              : system->spawn(kv_swap, hub, engine);
+        caf::anon_send(console, track_actor{"kv_swap", made});
+        return made;
+      };
     const engine_impl_actor made = system_.spawn(engine, setup);
+    if (prefill) caf::anon_send(made_.membership, watch_members{made});
     const std::string name{prefill ? "prefill" : "decode"};
     keep(name, made);
     offer(name, plan_.hub->export_actor(engine_actor{made}), setup.model->info().layout);

@@ -122,7 +122,9 @@ engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engi
       [self](const drain_engine&) { return engine_core{self}.drain(); },
       [self](step_done& done) { engine_core{self}.step_over(done); },
       [self](sequence_pulled& pulled) { engine_core{self}.pulled(pulled); },
-      [self](const use_fetch& from) { self->state.fetch = from.handle; },
+      [self](rings_arrived& rings) { engine_core{self}.rings_pulled(std::move(rings)); },
+      [self](const swap_checked& what) { engine_core{self}.hit_checked(what); },
+      [self](const wire::msg<wire::Members>& table) { engine_core{self}.members(table.get()); },
       [self](const engine_tick&) { on_tick(self); },
   };
 }

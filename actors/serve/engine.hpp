@@ -5,6 +5,8 @@
 #include "actors/messages/engine.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "actors/serve/batch.hpp"
+#include "actors/serve/kv_swap.hpp"
+#include "actors/serve/prefix_hit_state.hpp"
 #include "actors/serve/sequence_chain.hpp"
 #include "actors/serve/staging_area.hpp"
 #include "runtime/base/config.hpp"
@@ -73,7 +75,18 @@ struct engine_setup {
   ring_host_impl_actor rings;              ///< of this process; null: rings are not kept
   /// Spawns one of the two batch actors; only the node knows how (own thread, or simulated).
   std::function<batch_actor(const batch_config&, const step_sink_actor&)> spawn_batch;
+  /// The same for the actor that swaps blocks in; empty: hints are not used.
+  std::function<kv_swap_actor(const swap_sink_actor&)> spawn_swap;
 };
+
+using engine_impl_actor =
+    engine_actor::extend<caf::replies_to<drain_engine>::with<wire::msg<wire::Ack>>,
+                         caf::reacts_to<step_done>,
+                         caf::reacts_to<sequence_pulled>,
+                         caf::reacts_to<rings_arrived>,
+                         caf::reacts_to<swap_checked>,
+                         caf::reacts_to<wire::msg<wire::Members>>,
+                         caf::reacts_to<engine_tick>>;
 
 /// One sequence of a request on this engine.
 struct engine_sequence {
@@ -92,9 +105,10 @@ struct engine_sequence {
   uint32_t stored_blocks = 0;  ///< from the first on, that came from the cache
   uint32_t cached_tokens = 0;  ///< of the prompt, whose entries came from the cache and were used
   sequence_chain chain;        ///< what of it is stored from here
-  storage::block_key rings;    ///< the last that were given to the host
-  uint32_t life = 0;           ///< of `cell`: rows of an older one are not this sequence's any more
-  bool ended = false;          ///< told to the sink, or nobody wants to know
+  std::shared_ptr<prefix_hit_state> hit;  ///< what of it comes from the cache; null: nothing
+  storage::block_key rings;               ///< the last that were given to the host
+  uint32_t life = 0;   ///< of `cell`: rows of an older one are not this sequence's any more
+  bool ended = false;  ///< told to the sink, or nobody wants to know
   std::vector<model::state_part> waiting_parts;  ///< computed, but the staging area was full
 
   [[nodiscard]] uint32_t outputs() const {
@@ -125,6 +139,9 @@ struct staged_for {
   std::optional<unsent_blocks> blocks;  ///< stored from here if nobody takes the sequence (KV-17)
 };
 
+/// A measured speed is believed for so long.
+inline constexpr std::chrono::seconds rates_are_good_for{60};
+
 struct engine_state {
   engine_state() : planner(schedule::planner_config{}) {}
 
@@ -141,6 +158,11 @@ struct engine_state {
   std::map<caf::actor_addr, uint32_t> watched;
   batch_actor batches[2];
   kv_fetch_actor fetch;  ///< of this machine; null: hints are not used
+  kv_swap_actor swap;    ///< null on engines that never restore
+  std::shared_ptr<storage::arena_views> arenas = std::make_shared<storage::arena_views>();
+  schedule::recent_rate prefill_rate{rates_are_good_for};
+  schedule::recent_rate fetch_rate{rates_are_good_for};
+  schedule::recent_rate pull_rate{rates_are_good_for};
   std::vector<load_sink_actor> subscribers;
   actor_ref self_ref;
   uint64_t report_number = 0;

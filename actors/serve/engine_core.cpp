@@ -32,6 +32,10 @@ result<void> engine_core::start(const engine_setup& setup) {
     self_->link_to(
         state.batches[i]);  // an engine without its batches is none, and the other way round
   }
+  if (setup.role == engine_role::prefill && setup.cache.enabled && setup.spawn_swap) {
+    state.swap = setup.spawn_swap(swap_sink_actor{engine_impl_actor{self_}});
+    self_->link_to(state.swap);
+  }
   return {};
 }
 
@@ -88,10 +92,15 @@ result<wire::msg<wire::Accepted>> engine_core::prefill(wire::PrefillSubmit::Read
   s.cache = read_line(msg.getCache().getLine(), chain_layout(state.setup.cache, model.layout));
   s.chain = sequence_chain{s.cache};
   const auto count = static_cast<uint32_t>(s.tokens.size());
+  const bool hit = plan_hit(s, msg.getCache());
   slot_id slot{};
-  const schedule::slot_request what{
-      .prefill_tokens = count, .max_outputs = 1, .credit = 1, .cut_at = ring_boundary(s)};
+  const schedule::slot_request what{.prefill_tokens = count,
+                                    .max_outputs = 1,
+                                    .credit = 1,
+                                    .cut_at = ring_boundary(s),
+                                    .held = hit};
   if (const auto ok = admit(std::move(s), what, slot); !ok) return ok.error();
+  if (hit) start_hit(slot, msg.getCache());
   state.card.count("accepted");
   pump();
   wire::draft<wire::Accepted> accepted;
@@ -238,6 +247,7 @@ step_job_row engine_core::job_row(const schedule::planned_row& row) {
 
 void engine_core::pump() {
   engine_state& state = self_->state;
+  for (const slot_id slot : state.planner.placed()) check_hit(slot);
   while (auto plan = state.planner.plan()) {
     if (state.planner.load().steps_in_flight == 1) state.last_step = now();
     step_job job{plan->number, {}};
@@ -252,6 +262,7 @@ void engine_core::pump() {
 
 void engine_core::step_over(step_done& done) {
   self_->state.last_step = now();
+  self_->state.prefill_rate.measured(done.prefilled, done.took, now());
   for (step_result_row& row : done.rows) {
     const auto found = self_->state.sequences.find(row.slot);
     if (found != self_->state.sequences.end() && row.life == found->second.life)
@@ -261,7 +272,9 @@ void engine_core::step_over(step_done& done) {
       continue;
     }
     if (row.life != found->second.life) continue;
-    if (row.failed) {
+    if (row.failed && row.state_missing && found->second.hit) {
+      restart(row.slot);
+    } else if (row.failed) {
       fail(row.slot, {error_code::internal, "the model could not compute the next token"});
     } else if (row.token >= 0) {
       sampled(row.slot, row);
@@ -284,6 +297,7 @@ void engine_core::finish(slot_id slot) {
   engine_sequence& s = state.sequences.at(slot);
   if (s.ended) return;
   s.ended = true;
+  abandon_hit(s);
   unwatch(s.sink);
   if (const auto found = state.by_request.find(s.request);
       found != state.by_request.end() && found->second == slot)

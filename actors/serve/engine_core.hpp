@@ -21,6 +21,14 @@ public:
   void pulled(sequence_pulled& result);
   void step_over(step_done& done);
 
+  // engine_restore.cpp: events of prefix hits
+  void members(wire::Members::Reader table);
+  void fetched(schedule::slot_id slot, uint32_t life, const wire::msg<wire::KvFetched>& got);
+  void fetch_failed(schedule::slot_id slot, uint32_t life, const failure& why);
+  void pull_rings(schedule::slot_id slot, uint32_t life, const wire::msg<wire::RingReady>& ready);
+  void rings_pulled(rings_arrived what);
+  void hit_checked(const swap_checked& what);
+
   /// Plans and hands out steps until enough are in flight.
   void pump();
   /// Lets go of a sequence whose receiver does not want it any more.
@@ -51,6 +59,23 @@ private:
                      schedule::slot_id& slot);
   step_job_row job_row(const schedule::planned_row& row);
   void sampled(schedule::slot_id slot, step_result_row& row);
+  // engine_restore.cpp
+  [[nodiscard]] schedule::restore_rates rates() const;
+  [[nodiscard]] schedule::restore_choice choose(const engine_sequence& s,
+                                                uint32_t blocks,
+                                                uint64_t block_bytes,
+                                                std::span<const schedule::ring_offer> rings) const;
+  bool plan_hit(engine_sequence& s, wire::CacheHint::Reader hint);
+  [[nodiscard]] std::chrono::milliseconds fetch_deadline(const engine_sequence& s) const;
+  void start_hit(schedule::slot_id slot, wire::CacheHint::Reader hint);
+  void ask_rings(schedule::slot_id slot, wire::CacheHint::Reader hint);
+  [[nodiscard]] engine_sequence* hit_of(schedule::slot_id slot, uint32_t life);
+  void hit_arrived(schedule::slot_id slot);
+  void check_hit(schedule::slot_id slot);
+  void compute_all(schedule::slot_id slot);
+  void restart(schedule::slot_id slot);
+  void release_fetch(engine_sequence& s, uint32_t used_blocks);
+  void abandon_hit(engine_sequence& s);
   // engine_persist.cpp
   [[nodiscard]] uint32_t ring_boundary(const engine_sequence& s) const;
   void plan_read_out(const engine_sequence& s,

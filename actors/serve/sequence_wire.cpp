@@ -198,12 +198,11 @@ result<engine_sequence> read_sequence(wire::SequenceState::Reader in,
   return s;
 }
 
-void pull_sequence(net::transport& transport,
-                   wire::SequenceState::Reader from,
-                   std::chrono::milliseconds deadline,
-                   std::function<void(result<void>, std::vector<model::state_part>)> done) {
-  const auto parts = from.getParts();
-  const node_id owner{from.getLease().getNode().getHi(), from.getLease().getNode().getLo()};
+void pull_parts(net::transport& transport,
+                capnp::List<wire::BulkPart>::Reader parts,
+                const node_id& owner,
+                std::chrono::milliseconds deadline,
+                std::function<void(result<void>, std::vector<model::state_part>)> done) {
   auto state = std::make_shared<pull>();
   state->done = std::move(done);
   for (const auto part : parts) {
@@ -222,6 +221,14 @@ void pull_sequence(net::transport& transport,
   if (state->open.fetch_sub(1) == 1)
     state->done(state->outcome,
                 state->outcome ? std::move(state->parts) : std::vector<model::state_part>{});
+}
+
+void pull_sequence(net::transport& transport,
+                   wire::SequenceState::Reader from,
+                   std::chrono::milliseconds deadline,
+                   std::function<void(result<void>, std::vector<model::state_part>)> done) {
+  const node_id owner{from.getLease().getNode().getHi(), from.getLease().getNode().getLo()};
+  pull_parts(transport, from.getParts(), owner, deadline, std::move(done));
 }
 
 }  // namespace deepinfer

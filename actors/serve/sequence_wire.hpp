@@ -45,8 +45,15 @@ void write_sequence(wire::SequenceState::Builder out,
                                                     const model::model_info& model,
                                                     const cache_config& cache);
 
-/// Reads all parts one-sided and verifies their digests. `done` is called once, on the transport's
+/// Reads parts one-sided and verifies their digests. `done` is called once, on the transport's
 /// thread: parts in order, or why not (`corrupt` for bytes that are not what was described).
+void pull_parts(net::transport& transport,
+                capnp::List<wire::BulkPart>::Reader parts,
+                const node_id& owner,
+                std::chrono::milliseconds deadline,
+                std::function<void(result<void>, std::vector<model::state_part>)> done);
+
+/// The same for all parts of a sequence.
 void pull_sequence(net::transport& transport,
                    wire::SequenceState::Reader from,
                    std::chrono::milliseconds deadline,

@@ -1,0 +1,329 @@
+#include "actors/cache/kv_wire.hpp"
+#include "actors/messages/errors.hpp"
+#include "actors/serve/engine_core.hpp"
+#include "actors/serve/sequence_wire.hpp"
+
+#include <algorithm>
+#include <utility>
+
+/// What an engine takes from the shared cache: blocks by way of kv_fetch, rings from their host,
+/// and the sequence that stands behind them. Every way out that is not a hit ends in computing.
+namespace deepinfer {
+
+using model::cache_block_tokens;
+using model::restore_mode;
+using schedule::slot_id;
+
+namespace {
+
+/// Beyond the answer's own deadline; only says how long a dead fetch process is waited for.
+constexpr std::chrono::milliseconds answer_margin{500};
+constexpr std::chrono::milliseconds shortest_fetch{50};
+constexpr uint32_t most_ring_offers = 8;
+
+storage::block_key ticket_of(const engine_sequence& s) {
+  // unique among the open fetches of all engines: choices of a request have ids of their own
+  return {s.request.hi, s.request.lo ^ (uint64_t{static_cast<uint32_t>(s.leg)} << 48)};
+}
+
+std::vector<schedule::ring_offer> offers_of(wire::CacheHint::Reader hint, const node_id& here) {
+  std::vector<schedule::ring_offer> out;
+  for (const auto ring : hint.getRings()) {
+    if (out.size() == most_ring_offers) break;
+    const actor_ref host = read_ref(ring.getHost());
+    out.push_back({ring.getBlocks(), host.node == here ? 0 : ring.getBytes()});
+  }
+  return out;
+}
+
+}  // namespace
+
+schedule::restore_rates engine_core::rates() const {
+  const engine_state& state = self_->state;
+  return {state.prefill_rate.at(now()), state.fetch_rate.at(now()), state.pull_rate.at(now())};
+}
+
+schedule::restore_choice engine_core::choose(const engine_sequence& s,
+                                             uint32_t blocks,
+                                             uint64_t block_bytes,
+                                             std::span<const schedule::ring_offer> rings) const {
+  const engine_setup& setup = self_->state.setup;
+  schedule::restore_offer offer;
+  offer.prompt_tokens = static_cast<uint32_t>(s.tokens.size());
+  offer.hit_blocks = blocks;
+  offer.min_hit_blocks = setup.cache.min_hit_blocks;
+  offer.block_bytes = block_bytes;
+  offer.replay = replay_mode(setup.cache);
+  offer.rings = rings;
+  return schedule::choose_restore(
+      offer, rates(), [&model = *setup.model](uint32_t prompt, uint32_t hit, restore_mode mode) {
+        return model.plan_restore(prompt, hit, mode);
+      });
+}
+
+bool engine_core::plan_hit(engine_sequence& s, wire::CacheHint::Reader hint) {
+  engine_state& state = self_->state;
+  const auto full = static_cast<uint32_t>(s.tokens.size() / cache_block_tokens);
+  const uint32_t blocks = std::min(hint.getHitBlocks(), full);
+  if (!s.cache.root || blocks == 0 || !state.fetch || !state.swap) return false;
+  const auto rings = offers_of(hint, state.self_ref.node);
+  const auto choice = choose(s, blocks, state.setup.model->block_bytes(), rings);
+  state.card.count("restore_" + std::string{to_string(choice.reason)});
+  if (choice.plan.hit == 0) return false;
+  s.chain.extend(s.tokens);
+  auto keys = std::make_shared<std::vector<storage::block_key>>();
+  for (uint32_t i = 0; i < full; ++i) keys->push_back(s.chain.key(i));
+  auto hit = std::make_shared<prefix_hit_state>();
+  hit->choice = choice;
+  hit->hinted_blocks = blocks;
+  hit->keys = std::move(keys);
+  hit->asked = now();
+  s.hit = std::move(hit);
+  return true;
+}
+
+// A hit that takes longer than computing what it saves would be no help (KV-27).
+std::chrono::milliseconds engine_core::fetch_deadline(const engine_sequence& s) const {
+  using std::chrono::milliseconds;
+  const cache_config& cache = self_->state.setup.cache;
+  auto limit =
+      std::min(cache.fetch_within, std::chrono::duration_cast<milliseconds>(s.deadline - now()));
+  const auto saved = schedule::computing_time(s.hit->choice.plan.start, rates());
+  if (cache.fetch_policy == "timeout" && saved)
+    limit = std::min(limit, std::chrono::duration_cast<milliseconds>(*saved));
+  return std::max(limit, shortest_fetch);
+}
+
+void engine_core::start_hit(slot_id slot, wire::CacheHint::Reader hint) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  prefix_hit_state& hit = *s.hit;
+  const uint32_t blocks = hit.choice.plan.hit / cache_block_tokens;
+  const auto within = fetch_deadline(s);
+  wire::draft<wire::KvFetch> out;
+  write_block_key(out->initTicket(), ticket_of(s));
+  out->setDeadlineMs(static_cast<uint32_t>(within.count()));
+  const auto keys = keys_as_data(std::span{*hit.keys}.first(blocks));
+  out->setKeys({reinterpret_cast<const kj::byte*>(keys.data()), keys.size()});
+  out->setTokens(token_bytes(std::span{s.tokens}.first(size_t{blocks} * cache_block_tokens)));
+  out->setGroupBlocks(s.cache.group_blocks);
+  out->setTraffic(static_cast<uint8_t>(s.cache.traffic));
+  out->setGroups(hint.getGroups());
+  hit.fetching = hit.holding = true;
+  self_->request(state.fetch, within + answer_margin, out.freeze())
+      .then(
+          [self = self_, slot, life = s.life](const wire::msg<wire::KvFetched>& got) {
+            engine_core{self}.fetched(slot, life, got);
+          },
+          [self = self_, slot, life = s.life](const caf::error& e) {
+            engine_core{self}.fetch_failed(slot, life, from_caf(e));
+          });
+  state.card.sent(state.fetch);
+  state.card.count("hits_fetched");
+  if (hit.choice.mode == restore_mode::ring) ask_rings(slot, hint);
+}
+
+void engine_core::ask_rings(slot_id slot, wire::CacheHint::Reader hint) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  prefix_hit_state& hit = *s.hit;
+  const auto offer = hint.getRings()[static_cast<uint32_t>(*hit.choice.ring)];
+  const auto host = state.setup.hub->resolve<ring_host_actor>(read_ref(offer.getHost()));
+  if (!host) {
+    state.card.count("rings_unreachable");
+    return;
+  }
+  wire::draft<wire::RingPull> out;
+  write_block_key(out->initKey(), (*hit.keys)[hit.choice.plan.hit / cache_block_tokens - 1]);
+  out->setLayout(s.cache.layout);
+  hit.pulling = true;
+  self_->request(*host, state.setup.cache.ring_within, out.freeze())
+      .then(
+          [self = self_, slot, life = s.life](const wire::msg<wire::RingReady>& ready) {
+            engine_core{self}.pull_rings(slot, life, ready);
+          },
+          [self = self_, slot, life = s.life](const caf::error& e) {
+            engine_core{self}.rings_pulled({slot, life, from_caf(e), {}});
+          });
+  state.card.sent(*host);
+}
+
+engine_sequence* engine_core::hit_of(slot_id slot, uint32_t life) {
+  const auto found = self_->state.sequences.find(slot);
+  if (found == self_->state.sequences.end()) return nullptr;
+  engine_sequence& s = found->second;
+  return s.ended || s.life != life || !s.hit ? nullptr : &s;
+}
+
+void engine_core::pull_rings(slot_id slot, uint32_t life, const wire::msg<wire::RingReady>& ready) {
+  engine_state& state = self_->state;
+  const auto give_back = [hub = state.setup.hub, ready] {
+    const auto lease = ready.get().getLease();
+    wire::draft<wire::LeaseRelease> out;
+    out->setId(lease.getId());
+    if (const auto owner = hub->resolve<lease_owner_actor>(read_ref(lease.getOwner())))
+      caf::anon_send(*owner, out.freeze());
+  };
+  uint64_t bytes = 0;
+  for (const auto part : ready.get().getParts()) bytes += part.getBytes().getLength();
+  const uint64_t most = 2 * state.setup.model->info().state_bytes_fixed + 64 * 1024;
+  if (hit_of(slot, life) == nullptr || bytes > most) {
+    give_back();
+    return rings_pulled(
+        {slot, life, failure{error_code::too_large, "rings that claim too many bytes"}, {}});
+  }
+  const engine_impl_actor me{self_};
+  pull_parts(*state.setup.transport, ready.get().getParts(),
+             {ready.get().getLease().getNode().getHi(), ready.get().getLease().getNode().getLo()},
+             state.setup.cache.ring_within,
+             [me, slot, life, give_back](const result<void>& outcome,
+                                         std::vector<model::state_part> parts) {
+               give_back();
+               caf::anon_send(me, rings_arrived{slot, life, outcome, std::move(parts)});
+             });
+}
+
+void engine_core::rings_pulled(rings_arrived what) {
+  engine_sequence* s = hit_of(what.slot, what.life);
+  if (s == nullptr || !s->hit->pulling) return;
+  engine_state& state = self_->state;
+  s->hit->pulling = false;
+  if (what.outcome) {
+    s->hit->rings = std::move(what.parts);
+    uint64_t bytes = 0;
+    for (const model::state_part& part : s->hit->rings) bytes += part.bytes.size();
+    state.pull_rate.measured(static_cast<double>(bytes), now() - s->hit->asked, now());
+    state.card.count("rings_pulled");
+  } else {
+    state.card.count("rings_missed");
+  }
+  hit_arrived(what.slot);
+}
+
+void engine_core::fetched(slot_id slot, uint32_t life, const wire::msg<wire::KvFetched>& got) {
+  engine_sequence* s = hit_of(slot, life);
+  if (s == nullptr) return;  // given back when the sequence ended
+  engine_state& state = self_->state;
+  s->hit->fetching = false;
+  auto opened = open_fetched(*state.arenas, got.get());
+  if (!opened) return fetch_failed(slot, life, opened.error());
+  uint64_t bytes = 0;
+  for (const fetched_block& block : opened->blocks) bytes += block.bytes.size();
+  state.fetch_rate.measured(static_cast<double>(bytes), now() - s->hit->asked, now());
+  if (opened->blocks.size() * cache_block_tokens < s->hit->choice.plan.hit)
+    state.card.count("hits_shortened");
+  s->hit->fetched = std::make_shared<const fetched_prefix>(*std::move(opened));
+  hit_arrived(slot);
+}
+
+void engine_core::fetch_failed(slot_id slot, uint32_t life, const failure&) {
+  engine_sequence* s = hit_of(slot, life);
+  if (s == nullptr) return;
+  s->hit->fetching = false;
+  self_->state.card.count("fetches_failed");
+  compute_all(slot);
+}
+
+// Nothing of the hit is used (any more).
+void engine_core::compute_all(slot_id slot) {
+  abandon_hit(self_->state.sequences.at(slot));
+  self_->state.planner.begin(slot, 0);
+  pump();
+}
+
+void engine_core::hit_arrived(slot_id slot) {
+  engine_state& state = self_->state;
+  prefix_hit_state& hit = *state.sequences.at(slot).hit;
+  if (hit.fetching || hit.pulling || !hit.fetched) return;
+  if (hit.fetched->blocks.empty()) return compute_all(slot);
+  state.planner.arrived(slot);
+  pump();
+}
+
+// The slot has its place: memory for its state may be taken.
+void engine_core::check_hit(slot_id slot) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  if (!s.hit || !s.hit->fetched) return state.planner.begin(slot, 0);
+  self_->send(state.swap, swap_check{slot, s.life, s.hit->fetched, s.hit->keys,
+                                     state.setup.model->block_bytes()});
+  state.card.sent(state.swap);
+}
+
+void engine_core::hit_checked(const swap_checked& what) {
+  engine_sequence* s = hit_of(what.slot, what.life);
+  if (s == nullptr) return;
+  engine_state& state = self_->state;
+  if (!what.all_good) state.card.count("blocks_bad");
+  prefix_hit_state& hit = *s->hit;
+  const auto blocks = static_cast<uint32_t>(what.blocks->bytes.size());
+  schedule::restore_choice& choice = hit.choice;
+  // Fewer blocks, or no rings: what is there decides anew (KV-9, KV-26).
+  const bool whole = blocks * cache_block_tokens >= choice.plan.hit;
+  if (!whole || (choice.mode == restore_mode::ring && hit.rings.empty())) {
+    choice = choose(*s, std::min(blocks, hit.hinted_blocks), 0, {});
+    state.card.count("restores_replanned");
+  }
+  if (choice.plan.hit == 0) return compute_all(what.slot);
+  auto restored =
+      state.setup.model->begin_restore({s->tokens, choice.plan.hit, choice.mode, hit.rings, {}});
+  if (!restored) {
+    state.card.count("restores_refused");
+    return compute_all(what.slot);
+  }
+  release_fetch(*s, choice.plan.hit / cache_block_tokens);
+  s->cell->state = std::move(restored->state);
+  s->cached_tokens = std::min(choice.plan.hit, s->prompt_tokens);
+  s->stored_blocks = choice.plan.hit / cache_block_tokens;
+  state.card.count("hits_used");
+  state.card.count("tokens_cached", choice.plan.hit);
+  state.card.count("tokens_replayed", choice.plan.hit - choice.plan.start);
+  if (restored->loading) {
+    self_->send(state.swap, swap_load{restored->loading, what.blocks});
+    state.card.sent(state.swap);
+  }
+  hit.loading = true;
+  hit.fetched.reset();
+  hit.rings.clear();
+  state.planner.begin(what.slot, choice.plan.start);
+  pump();
+}
+
+// Blocks that were verified did not get into the sequence: a fresh one computes everything.
+void engine_core::restart(slot_id slot) {
+  engine_state& state = self_->state;
+  engine_sequence& s = state.sequences.at(slot);
+  state.card.count("restores_failed");
+  abandon_hit(s);
+  ++s.life;
+  s.cell = std::make_shared<sequence_cell>();
+  s.cell->state = state.setup.model->make_sequence();
+  s.cached_tokens = s.stored_blocks = 0;
+  state.planner.restart(slot);
+}
+
+void engine_core::release_fetch(engine_sequence& s, uint32_t used_blocks) {
+  engine_state& state = self_->state;
+  if (!s.hit || !std::exchange(s.hit->holding, false) || !state.fetch) return;
+  wire::draft<wire::KvFetchRelease> out;
+  write_block_key(out->initTicket(), ticket_of(s));
+  out->setUsedBlocks(used_blocks);
+  self_->send(state.fetch, out.freeze());
+  state.card.sent(state.fetch);
+}
+
+void engine_core::abandon_hit(engine_sequence& s) {
+  release_fetch(s, 0);
+  s.hit.reset();
+}
+
+void engine_core::members(wire::Members::Reader table) {
+  engine_state& state = self_->state;
+  const auto ref = choose_fetcher(table);
+  kv_fetch_actor found;
+  if (ref)
+    if (auto handle = state.setup.hub->resolve<kv_fetch_actor>(*ref)) found = *std::move(handle);
+  state.fetch = found;
+}
+
+}  // namespace deepinfer

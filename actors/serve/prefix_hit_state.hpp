@@ -1,0 +1,30 @@
+#pragma once
+
+#include "actors/messages/cache.hpp"
+#include "actors/serve/kv_swap.hpp"
+#include "runtime/schedule/restore_choice.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace deepinfer {
+
+/// A prompt's hit on its way into a sequence. What was asked for is given back when this ends
+/// early (`engine_core::abandon_hit`).
+struct prefix_hit_state {
+  schedule::restore_choice choice;
+  uint32_t hinted_blocks = 0;
+  std::shared_ptr<const std::vector<storage::block_key>> keys;  ///< of the prompt's full blocks
+
+  bool fetching = false;  ///< asked, not answered
+  bool holding = false;   ///< the fetch process keeps blocks for us
+  bool pulling = false;   ///< rings: asked, not here
+  std::chrono::nanoseconds asked{};
+  std::shared_ptr<const fetched_prefix> fetched;
+  std::vector<model::state_part> rings;  ///< empty: not to be had
+  bool loading = false;                  ///< the sequence is begun, blocks are on their way in
+};
+
+}  // namespace deepinfer
