@@ -124,6 +124,7 @@ engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engi
       [self](sequence_pulled& pulled) { engine_core{self}.pulled(pulled); },
       [self](rings_arrived& rings) { engine_core{self}.rings_pulled(std::move(rings)); },
       [self](const swap_checked& what) { engine_core{self}.hit_checked(what); },
+      [self](const swap_begun& what) { engine_core{self}.begin_hit(what); },
       [self](const wire::msg<wire::Members>& table) { engine_core{self}.members(table.get()); },
       [self](const engine_tick&) { on_tick(self); },
   };

@@ -85,6 +85,7 @@ using engine_impl_actor =
                          caf::reacts_to<sequence_pulled>,
                          caf::reacts_to<rings_arrived>,
                          caf::reacts_to<swap_checked>,
+                         caf::reacts_to<swap_begun>,
                          caf::reacts_to<wire::msg<wire::Members>>,
                          caf::reacts_to<engine_tick>>;
 

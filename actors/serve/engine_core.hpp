@@ -28,6 +28,7 @@ public:
   void pull_rings(schedule::slot_id slot, uint32_t life, const wire::msg<wire::RingReady>& ready);
   void rings_pulled(rings_arrived what);
   void hit_checked(const swap_checked& what);
+  void begin_hit(const swap_begun& what);
 
   /// Plans and hands out steps until enough are in flight.
   void pump();

@@ -18,8 +18,9 @@ namespace {
 
 /// Beyond the answer's own deadline; only says how long a dead fetch process is waited for.
 constexpr std::chrono::milliseconds answer_margin{500};
-constexpr std::chrono::milliseconds shortest_fetch{50};
+constexpr std::chrono::milliseconds shortest_fetch{10};
 constexpr uint32_t most_ring_offers = 8;
+constexpr uint32_t most_ring_parts = 8;
 
 storage::block_key ticket_of(const engine_sequence& s) {
   // unique among the open fetches of all engines: choices of a request have ids of their own
@@ -34,6 +35,22 @@ std::vector<schedule::ring_offer> offers_of(wire::CacheHint::Reader hint, const 
     out.push_back({ring.getBlocks(), host.node == here ? 0 : ring.getBytes()});
   }
   return out;
+}
+
+/// Rings and the little state beside them, no more of it than a sequence has.
+result<void> check_rings(wire::RingReady::Reader ready, const model::model_info& model) {
+  const uint64_t most = 2 * model.state_bytes_fixed + 64 * 1024;
+  uint64_t bytes = 0;
+  if (ready.getParts().size() > most_ring_parts)
+    return failure{error_code::too_large, "rings of too many parts"};
+  for (const auto part : ready.getParts()) {
+    if (part.getKind() != wire::PartKind::RING && part.getKind() != wire::PartKind::STATE)
+      return failure{error_code::invalid_argument, "what a host of rings sent is none"};
+    if (part.getBytes().getLength() > most - bytes)
+      return failure{error_code::too_large, "rings that claim too many bytes"};
+    bytes += part.getBytes().getLength();
+  }
+  return {};
 }
 
 }  // namespace
@@ -110,6 +127,7 @@ void engine_core::start_hit(slot_id slot, wire::CacheHint::Reader hint) {
   out->setTraffic(static_cast<uint8_t>(s.cache.traffic));
   out->setGroups(hint.getGroups());
   hit.fetching = hit.holding = true;
+  hit.fetcher = state.fetch;
   self_->request(state.fetch, within + answer_margin, out.freeze())
       .then(
           [self = self_, slot, life = s.life](const wire::msg<wire::KvFetched>& got) {
@@ -164,13 +182,10 @@ void engine_core::pull_rings(slot_id slot, uint32_t life, const wire::msg<wire::
     if (const auto owner = hub->resolve<lease_owner_actor>(read_ref(lease.getOwner())))
       caf::anon_send(*owner, out.freeze());
   };
-  uint64_t bytes = 0;
-  for (const auto part : ready.get().getParts()) bytes += part.getBytes().getLength();
-  const uint64_t most = 2 * state.setup.model->info().state_bytes_fixed + 64 * 1024;
-  if (hit_of(slot, life) == nullptr || bytes > most) {
+  if (const auto fits = check_rings(ready.get(), state.setup.model->info());
+      !fits || hit_of(slot, life) == nullptr) {
     give_back();
-    return rings_pulled(
-        {slot, life, failure{error_code::too_large, "rings that claim too many bytes"}, {}});
+    return rings_pulled({slot, life, fits, {}});
   }
   const engine_impl_actor me{self_};
   pull_parts(*state.setup.transport, ready.get().getParts(),
@@ -278,14 +293,17 @@ void engine_core::hit_checked(const swap_checked& what) {
   state.card.count("hits_used");
   state.card.count("tokens_cached", choice.plan.hit);
   state.card.count("tokens_replayed", choice.plan.hit - choice.plan.start);
-  if (restored->loading) {
-    self_->send(state.swap, swap_load{restored->loading, what.blocks});
-    state.card.sent(state.swap);
-  }
-  hit.loading = true;
   hit.fetched.reset();
   hit.rings.clear();
-  state.planner.begin(what.slot, choice.plan.start);
+  if (!restored->loading) return begin_hit({what.slot, what.life, choice.plan.start});
+  self_->send(state.swap,
+              swap_load{what.slot, what.life, choice.plan.start, restored->loading, what.blocks});
+  state.card.sent(state.swap);
+}
+
+void engine_core::begin_hit(const swap_begun& what) {
+  if (hit_of(what.slot, what.life) == nullptr) return;
+  self_->state.planner.begin(what.slot, what.start);
   pump();
 }
 
@@ -304,12 +322,12 @@ void engine_core::restart(slot_id slot) {
 
 void engine_core::release_fetch(engine_sequence& s, uint32_t used_blocks) {
   engine_state& state = self_->state;
-  if (!s.hit || !std::exchange(s.hit->holding, false) || !state.fetch) return;
+  if (!s.hit || !std::exchange(s.hit->holding, false)) return;
   wire::draft<wire::KvFetchRelease> out;
   write_block_key(out->initTicket(), ticket_of(s));
   out->setUsedBlocks(used_blocks);
-  self_->send(state.fetch, out.freeze());
-  state.card.sent(state.fetch);
+  self_->send(s.hit->fetcher, out.freeze());
+  state.card.sent(s.hit->fetcher);
 }
 
 void engine_core::abandon_hit(engine_sequence& s) {

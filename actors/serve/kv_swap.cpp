@@ -50,7 +50,9 @@ kv_swap_actor::behavior_type kv_swap(kv_swap_actor::stateful_pointer<kv_swap_sta
         self->send(engine, std::move(done));
         self->state.card.sent(engine);
       },
-      [self](const swap_load& what) {
+      [self, engine](const swap_load& what) {
+        self->send(engine, swap_begun{what.slot, what.life, what.start});
+        self->state.card.sent(engine);
         if (load(*what.into, *what.blocks)) {
           self->state.card.count("hits_loaded");
           self->state.card.count("blocks_loaded", what.into->blocks());

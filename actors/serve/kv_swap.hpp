@@ -36,13 +36,23 @@ struct swap_checked {
   bool all_good = true;
 };
 
-/// Moves blocks into a sequence, stage by stage, while it is being computed.
+/// Moves blocks into a sequence, stage by stage, while it is being computed. Told with `swap_begun`
+/// when it begins: who steps before that waits for a load that has not its turn yet.
 struct swap_load {
+  schedule::slot_id slot{};
+  uint32_t life = 0;
+  uint32_t start = 0;  ///< position to compute from
   std::shared_ptr<model::swap_in> into;
   std::shared_ptr<const own_blocks> blocks;  ///< at least as many as `into` asks for
 };
 
-using swap_sink_actor = caf::typed_actor<caf::reacts_to<swap_checked>>;
+struct swap_begun {
+  schedule::slot_id slot{};
+  uint32_t life = 0;
+  uint32_t start = 0;
+};
+
+using swap_sink_actor = caf::typed_actor<caf::reacts_to<swap_checked>, caf::reacts_to<swap_begun>>;
 
 using kv_swap_actor =
     caf::typed_actor<caf::reacts_to<swap_check>,
@@ -67,3 +77,4 @@ kv_swap_actor::behavior_type kv_swap(kv_swap_actor::stateful_pointer<kv_swap_sta
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::swap_check)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::swap_checked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::swap_load)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::swap_begun)

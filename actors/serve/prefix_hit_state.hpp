@@ -18,13 +18,13 @@ struct prefix_hit_state {
   uint32_t hinted_blocks = 0;
   std::shared_ptr<const std::vector<storage::block_key>> keys;  ///< of the prompt's full blocks
 
-  bool fetching = false;  ///< asked, not answered
-  bool holding = false;   ///< the fetch process keeps blocks for us
-  bool pulling = false;   ///< rings: asked, not here
+  kv_fetch_actor fetcher;  ///< who was asked
+  bool fetching = false;   ///< asked, not answered
+  bool holding = false;    ///< the fetch process keeps blocks for us
+  bool pulling = false;    ///< rings: asked, not here
   std::chrono::nanoseconds asked{};
   std::shared_ptr<const fetched_prefix> fetched;
   std::vector<model::state_part> rings;  ///< empty: not to be had
-  bool loading = false;                  ///< the sequence is begun, blocks are on their way in
 };
 
 }  // namespace deepinfer
