@@ -20,7 +20,7 @@ using std::string_view;
 enum class unit : uint8_t {
   count,
   bytes,
-  seconds_ago,  ///< milliseconds in the counter; -1 or absent: never
+  seconds_old,  ///< 0 or absent: never
   alarm,        ///< a count that should be 0
   switched_on,  ///< 0 or 1; 1 is bad news
 };
@@ -48,21 +48,21 @@ const std::vector<duty>& duties() {
                                        {"leases", "LEASES", unit::count, 4},
                                        {"read_bytes", "READ", unit::bytes, 2},
                                        {"written_bytes", "WRITTEN", unit::bytes, 2},
-                                       {"evicted", "EVICTED", unit::count, 3},
-                                       {"youngest_eviction_ms", "YOUNGEST", unit::seconds_ago, 3},
+                                       {"over_quota", "OVER QUOTA", unit::count, 5},
                                        {"quarantined", "BAD", unit::alarm, 1},
                                        {"diverged", "DIVERGED", unit::alarm, 1},
-                                       {"broken", "BROKEN", unit::switched_on, 1},
+                                       {"broken", "WRITES", unit::switched_on, 1},
                                        {"clock_frozen", "CLOCK", unit::switched_on, 5}}},
                                      {"kv_sweep",
                                       "SWEEPS",
                                       "sweeps",
-                                      {{"expired_blocks", "EXPIRED"},
-                                       {"evicted_blocks", "EVICTED"},
-                                       {"compacted_bytes", "REWRITTEN", unit::bytes},
-                                       {"scrubbed_bytes", "SCRUBBED", unit::bytes},
-                                       {"moved_blocks", "MOVED", unit::count, 1},
-                                       {"removed_blocks", "GIVEN AWAY", unit::count, 1},
+                                      {{"rounds", "ROUNDS"},
+                                       {"expired", "EXPIRED"},
+                                       {"evicted", "EVICTED"},
+                                       {"youngest_eviction_s", "YOUNGEST", unit::seconds_old},
+                                       {"evicted_below_floor", "BELOW FLOOR", unit::alarm, 1},
+                                       {"bytes_given_back", "REWRITTEN", unit::bytes, 2},
+                                       {"bytes_scrubbed", "SCRUBBED", unit::bytes, 2},
                                        {"failures", "FAILED", unit::alarm}}},
                                      {"kv_check",
                                       "MATCHING",
@@ -79,28 +79,46 @@ const std::vector<duty>& duties() {
                                       "FETCHING",
                                       "fetchers",
                                       {{"fetches", "FETCHES"},
-                                       {"blocks_fetched", "BLOCKS"},
-                                       {"bytes_fetched", "BYTES", unit::bytes},
-                                       {"arena_used_bytes", "HELD", unit::bytes},
-                                       {"blocks_shared", "SHARED", unit::count, 3},
-                                       {"blocks_bad", "BAD", unit::alarm, 1},
-                                       {"fetches_short", "SHORT", unit::count, 2}}},
+                                       {"blocks_read", "BLOCKS"},
+                                       {"bytes_read", "READ", unit::bytes},
+                                       {"blocks_found_in_memory", "IN MEMORY", unit::count, 3},
+                                       {"arena_used_bytes", "HELD", unit::bytes, 2},
+                                       {"blocks_missing", "MISSING", unit::count, 2},
+                                       {"answers_late", "LATE", unit::count, 2},
+                                       {"blocks_bad", "BAD", unit::alarm, 1}}},
+                                     {"prefill",
+                                      "RESTORING",
+                                      "engines",
+                                      {{"hits_fetched", "ASKED"},
+                                       {"hits_used", "USED"},
+                                       {"tokens_cached", "CACHED"},
+                                       {"tokens_replayed", "REPLAYED"},
+                                       {"rings_pulled", "RINGS"},
+                                       {"rings_missed", "NO RINGS", unit::count, 2},
+                                       {"hits_shortened", "SHORTENED", unit::count, 2},
+                                       {"blocks_bad", "BAD", unit::alarm, 1}}},
                                      {"kv_writer",
                                       "WRITING",
                                       "writers",
-                                      {{"queued_blocks", "QUEUED"},
-                                       {"queued_bytes", "BYTES", unit::bytes},
-                                       {"stored", "STORED"},
+                                      {{"queue_bytes", "QUEUED", unit::bytes},
+                                       {"in_flight", "PUTS"},
+                                       {"stored_bytes", "STORED", unit::bytes},
+                                       {"stored", "BLOCKS"},
                                        {"refreshed", "THERE"},
-                                       {"dropped", "DROPPED", unit::count, 1}}},
+                                       {"dropped_busy", "BUSY", unit::count, 2},
+                                       {"dropped_full", "FULL", unit::count, 2},
+                                       {"dropped_no_store", "NO STORE", unit::count, 3},
+                                       {"diverged", "DIVERGED", unit::alarm, 1}}},
                                      {"ring_host",
                                       "RINGS",
                                       "ring_hosts",
                                       {{"rings", "RINGS"},
                                        {"bytes", "BYTES", unit::bytes},
+                                       {"capacity_bytes", "OF", unit::bytes},
                                        {"pulls", "PULLS"},
-                                       {"evicted", "EVICTED", unit::count, 1},
-                                       {"expired", "IDLE", unit::count, 1}}}};
+                                       {"hits", "HITS"},
+                                       {"evictions", "EVICTED", unit::count, 1},
+                                       {"idled", "IDLE", unit::count, 1}}}};
   return all;
 }
 
@@ -124,8 +142,8 @@ cell show(const actor_entry& actor, const figure& what, const rates& speed) {
       const bool moves = rate != speed.counters.end() && rate->second > 0;
       return {short_bytes(number) + (moves ? " +" + short_bytes(rate->second) + "/s" : "")};
     }
-    case unit::seconds_ago:
-      return *value < 0 ? cell{"-", tone::dim} : cell{short_duration(number / 1000)};
+    case unit::seconds_old:
+      return *value <= 0 ? cell{"-", tone::dim} : cell{short_duration(number)};
     case unit::alarm:
       return {short_count(number), *value == 0 ? tone::dim : tone::bad};
     case unit::switched_on:
@@ -238,7 +256,7 @@ lines draw_kv(const reading& what, const look& how) {
   bool any = false;
   for (const duty& each : duties()) {
     if (of_kind(what.now, each.kind).empty()) continue;
-    any = true;
+    any = any || each.kind != "prefill";  // there without a cache, too
     out.emplace_back();
     out.push_back(how.colours.paint(tone::bold, each.title));
     for (std::string& line : table_of(each, what, how)) out.push_back(std::move(line));

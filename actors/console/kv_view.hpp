@@ -12,8 +12,8 @@ namespace deepinfer::view {
 /// Two lines of totals, then a table for each duty that somebody has; says so when nobody has any.
 [[nodiscard]] std::vector<std::string> draw_kv(const reading& what, const look& how);
 
-/// {"cluster", "totals": {..}, "stores": [..], "sweeps", "checks", "fetchers", "writers",
-/// "ring_hosts"}; an entry is {"node", "id", "state", and its counters by name}.
+/// {"cluster", "totals": {..}, "stores": [..], "sweeps", "checks", "fetchers", "engines",
+/// "writers", "ring_hosts"}; an entry is {"node", "id", "state", and its counters by name}.
 [[nodiscard]] std::string kv_json(const topology& now);
 
 }  // namespace deepinfer::view

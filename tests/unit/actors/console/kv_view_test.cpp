@@ -35,7 +35,7 @@ reading site() {
              {"hit_blocks_agent", 6},
              {"missed_blocks_agent", 2},
              {"hit_blocks_chat", 1}}),
-      actor("prefill", 4, {{"sequences", 1}})};
+      actor("prefill", 4, {{"hits_used", 1}}), actor("decode", 5, {{"sequences", 1}})};
   return out;
 }
 
@@ -67,7 +67,8 @@ TEST_SUITE("actors/console/kv_view") {
     CHECK(shows(lines, "STORES"));
     CHECK(shows(lines, "MATCHING"));
     CHECK_FALSE(shows(lines, "FETCHING"));
-    CHECK_FALSE(shows(lines, "prefill"));
+    CHECK(shows(lines, "RESTORING"));
+    CHECK_FALSE(shows(lines, "decode"));
     const auto first = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
       return line.find(" 34 ") != std::string::npos;
     });
