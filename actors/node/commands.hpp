@@ -21,6 +21,7 @@ void add_node_command(CLI::App& app, int& exit_code);
 void add_chat_command(CLI::App& app, int& exit_code);
 void add_console_command(CLI::App& app, int& exit_code);
 void add_generate_command(CLI::App& app, int& exit_code);
+void add_kv_command(CLI::App& app, int& exit_code);
 void add_model_command(CLI::App& app, int& exit_code);
 void add_recipe_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   deepinfer::add_chat_command(app, exit_code);
   deepinfer::add_generate_command(app, exit_code);
   deepinfer::add_console_command(app, exit_code);
+  deepinfer::add_kv_command(app, exit_code);
   deepinfer::add_model_command(app, exit_code);
   deepinfer::add_recipe_command(app, exit_code);
   deepinfer::add_bench_command(app, exit_code);

@@ -90,6 +90,7 @@ private:
     return std::unique_ptr<rocksdb::Iterator>{db_->NewIterator(options, families_[which])};
   }
 
+  bool read_only_ = false;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   bool stopped_ = false;  // by a failed write
@@ -120,7 +121,10 @@ result<void> rocks_journal::open(const std::string& folder, const rocks_options&
        {"default", records_family, contents_family, writers_family, store_family})
     wanted.emplace_back(name, columns);
   rocksdb::DB* made = nullptr;
-  const auto status = rocksdb::DB::Open(db, folder, wanted, &families_, &made);
+  read_only_ = options.access == rocks_options::access_mode::read;
+  const auto status = read_only_
+                          ? rocksdb::DB::OpenForReadOnly(db, folder, wanted, &families_, &made)
+                          : rocksdb::DB::Open(db, folder, wanted, &families_, &made);
   if (!status.ok()) return translated(status);
   db_.reset(made);
   return {};
@@ -144,6 +148,7 @@ result<void> rocks_journal::load_records(journal_contents& found,
     unreadable.Delete(families_[records], name);
   }
   if (!at->status().ok()) return translated(at->status());
+  if (read_only_) return {};
   const auto status = db_->Write({}, &unreadable);
   if (!status.ok()) return translated(status);
   return {};
@@ -241,7 +246,8 @@ result<std::vector<block_content>> rocks_journal::contents(std::span<const block
 result<std::unique_ptr<metadata_journal>> open_rocks_journal(const std::string& folder,
                                                              const rocks_options& options) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  if (options.access == rocks_options::access_mode::own)
+    std::filesystem::create_directories(folder, error);
   if (error)
     return failure{error_code::unreachable,
                    "cannot make the folder " + folder + ": " + error.message()};
