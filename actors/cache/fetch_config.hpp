@@ -10,7 +10,7 @@ namespace deepinfer {
 
 /// Section `[kvfetch]`: from the stores into memory that the engines of a machine share.
 struct fetch_config {
-  std::string process = "separate";
+  std::string process = "inside";
   uint64_t arena_bytes = uint64_t{1} << 30;
   uint32_t max_fetches = 4096;
   uint32_t max_blocks = 16384;

@@ -18,6 +18,7 @@ inline constexpr int exit_unreachable = 3;  ///< no cluster there
 inline constexpr const char* model_folder_variable = "DEEPINFER_HF_MODEL_DIR";
 
 void add_node_command(CLI::App& app, int& exit_code);
+void add_kvfetch_command(CLI::App& app, int& exit_code);
 void add_chat_command(CLI::App& app, int& exit_code);
 void add_console_command(CLI::App& app, int& exit_code);
 void add_generate_command(CLI::App& app, int& exit_code);

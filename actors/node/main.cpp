@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", DEEPINFER_VERSION);
   deepinfer::add_node_command(app, exit_code);
+  deepinfer::add_kvfetch_command(app, exit_code);
   deepinfer::add_chat_command(app, exit_code);
   deepinfer::add_generate_command(app, exit_code);
   deepinfer::add_console_command(app, exit_code);

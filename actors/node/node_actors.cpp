@@ -46,7 +46,10 @@ public:
   result<node_actors> run() {
     if (const auto ok = spawn_control(); !ok) return ok.error();
     if (has(node_role::prefill) || has(node_role::decode)) spawn_persistence();
-    if (fetches()) spawn_fetch();
+    if (fetches())
+      spawn_fetch();
+    else if (has(node_role::prefill) || has(node_role::decode))
+      spawn_keeper();
     if (has(node_role::kvstore))
       if (const auto ok = spawn_store(); !ok) return ok.error();
     if (has(node_role::prefill))
@@ -164,8 +167,18 @@ private:
   [[nodiscard]] bool fetches() const {
     if (has(node_role::fetch)) return true;
     const bool computes = has(node_role::prefill) || has(node_role::decode);
-    const bool inside = plan_.settings.kvfetch.process == "inside" || !plan_.fetch_process;
+    const bool inside = plan_.settings.kvfetch.process == "inside" || !plan_.fetch_process.start;
     return computes && inside && plan_.settings.cache.enabled;
+  }
+
+  void spawn_keeper() {
+    if (!plan_.settings.cache.enabled) return;
+    keeper_setup setup = plan_.fetch_process;
+    setup.hub = plan_.hub;
+    setup.log = plan_.log;
+    const fetch_keeper_actor made = system_.spawn(fetch_keeper, setup);
+    accompany("fetch_keeper", made);
+    caf::anon_send(made_.membership, watch_members{made});
   }
 
   void spawn_fetch() {

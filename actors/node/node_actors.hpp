@@ -10,6 +10,7 @@
 #include "actors/control/balancer.hpp"
 #include "actors/control/membership.hpp"
 #include "actors/edge/gateway.hpp"
+#include "actors/node/fetch_keeper.hpp"
 #include "actors/serve/engine.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/model/step_model.hpp"
@@ -73,8 +74,9 @@ struct node_plan {
   std::function<std::chrono::milliseconds()> unix_time_ms;  ///< lives of blocks end by it
   kv_backing store;                                         ///< opened, for the kvstore role
   std::function<std::vector<std::string>()> recent_log;
-  /// A process of its own fetches blocks for the engines of this machine (kvfetch.process).
-  bool fetch_process = false;
+  /// How a process of its own is started that fetches blocks for the engines of this machine
+  /// (kvfetch.process); without `start`: none is.
+  keeper_setup fetch_process;
   uint64_t seed = 0;
   uint64_t low_water_bytes = 256 << 10;
   uint64_t piece_bytes = 64 << 10;  ///< below what a connection may hold unsent

@@ -97,6 +97,7 @@ struct process_config {
   process_config& operator=(const process_config&) = delete;
 
   [[nodiscard]] config_schema& schema() { return schema_; }
+  [[nodiscard]] const config_schema& schema() const { return schema_; }
 
 private:
   config_schema schema_;

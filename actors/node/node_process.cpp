@@ -6,6 +6,7 @@
 #include "actors/edge/prompt_encoding.hpp"
 #include "actors/messages/errors.hpp"
 #include "actors/node/bundled_model.hpp"
+#include "actors/node/fetch_process.hpp"
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
@@ -96,7 +97,10 @@ struct system_config : caf::actor_system_config {
 class running_node final : public node_process {
 public:
   running_node(const process_config& config, std::function<void()> on_loss)
-      : config_(config), on_loss_(std::move(on_loss)), caf_config_(config.node.threads) {}
+      : config_(config),
+        effective_(config.schema().effective()),
+        on_loss_(std::move(on_loss)),
+        caf_config_(config.node.threads) {}
 
   ~running_node() override { stop(); }
 
@@ -116,11 +120,14 @@ private:
   result<void> open_listeners();
   result<void> write_endpoints();
   node_plan plan();
+  keeper_setup fetch_starter();
+  [[nodiscard]] bool only_fetches() const { return roles_ == std::set{node_role::fetch}; }
   void log(std::string_view event, std::initializer_list<log_field> fields) {
     log_->info(event, fields);
   }
 
   const process_config& config_;
+  std::string effective_;  ///< all settings, for a child
   std::function<void()> on_loss_;
   std::atomic<bool> lost_{false};
   std::atomic<bool> stopped_{false};
@@ -147,6 +154,8 @@ private:
   std::unique_ptr<http_server> console_http_;
   node_endpoints endpoints_;
   std::unique_ptr<endpoints_file> endpoints_file_;
+  std::shared_ptr<fetch_right> fetch_right_ = std::make_shared<fetch_right>();
+  std::shared_ptr<fetch_child> fetch_child_ = std::make_shared<fetch_child>();
 };
 
 result<void> running_node::open() {
@@ -298,6 +307,7 @@ node_plan running_node::plan() {
   plan.self.epoch = epoch_;
   plan.self.address = plan.self.name = transport_->address();
   for (const auto role : roles_) plan.self.roles.emplace_back(to_string(role));
+  plan.self.machine = machine_mark();
   plan.seeds = config_.node.join;
   plan.registries = registries_;
   plan.hub = hub_.get();
@@ -312,11 +322,33 @@ node_plan running_node::plan() {
   plan.unix_time_ms = unix_now_ms;
   plan.store = store_;
   plan.recent_log = [log = log_] { return log->tail(200); };
+  if (config_.actors.kvfetch.process == "separate" && !only_fetches())
+    plan.fetch_process = fetch_starter();
   plan.seed = random_word();
   plan.low_water_bytes =
       std::min(config_.http.low_water_bytes, config_.http.pending_write_bytes / 2);
   plan.piece_bytes = std::min<uint64_t>(64 << 10, config_.http.pending_write_bytes / 2);
   return plan;
+}
+
+// The child is a node of its own: the same settings, another port, and us to join.
+keeper_setup running_node::fetch_starter() {
+  keeper_setup setup;
+  setup.may_start = [right = fetch_right_, folder = runtime_directory() + "/" +
+                                                    net::safe_file_name(config_.node.cluster)] {
+    return right->take(folder);
+  };
+  setup.start = [this, child = fetch_child_, join = transport_->address()]() -> result<void> {
+    process_config settings;
+    if (const auto read = settings.schema().read_toml(effective_, "settings"); !read)
+      return read.error();
+    settings.node.join = {join};
+    settings.fabric.listen_port = 0;
+    settings.fabric.port_may_move = true;
+    return child->start(settings.schema().effective());
+  };
+  setup.running = [child = fetch_child_] { return child->running(); };
+  return setup;
 }
 
 result<std::shared_ptr<const protocol_codec>> running_node::make_protocol() {
@@ -364,6 +396,7 @@ result<void> running_node::spawn() {
 }
 
 result<void> running_node::open_listeners() {
+  if (only_fetches()) return {};
   auto console = make_http_server(
       config_.console_http, make_console_handler({system_.get(), console_actor{actors_.console},
                                                   metrics_->all(), std::chrono::seconds(5)}));
@@ -391,6 +424,7 @@ result<void> running_node::open_listeners() {
 }
 
 result<void> running_node::write_endpoints() {
+  if (only_fetches()) return {};
   endpoints_.node = to_string(id_);
   endpoints_.epoch = epoch_;
   auto file = endpoints_file::write(runtime_directory(), config_.node.cluster, endpoints_);
@@ -442,7 +476,8 @@ void running_node::stop() {
     console_http_.reset();
     system_.reset();
   }
-  store_ = {};  // closed with the last actor that used it
+  fetch_child_->stop();  // last: engines that drained may have needed it
+  store_ = {};           // closed with the last actor that used it
   hub_.reset();
   transport_.reset();
   if (log_) log("node.stopped", {{"node", to_string(id_)}});
