@@ -74,7 +74,8 @@ private:
       engine->planner.state_tokens = uint64_t{1} << 32;
     }
     out.settings.gateway.max_open_requests = 4096;
-    out.roles = *parse_roles("all");
+    out.roles = *parse_roles("gateway,prefill,decode,controller");
+    out.settings.cache.enabled = false;  // what is measured is computed
     out.cluster = "bench";
     out.self.id = node_->transport().self();
     out.self.epoch = node_->transport().epoch();

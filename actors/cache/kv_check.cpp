@@ -104,11 +104,11 @@ wire::msg<wire::CacheHint> match(self_ptr self, const match_prompt& what) {
 void follow(self_ptr self, const storage::block_key& id, const actor_ref& store) {
   kv_check_state& state = self->state;
   auto found = state.feeds.find(id);
-  if (found == state.feeds.end())
-    found =
-        state.feeds
-            .emplace(id, state.setup.spawn_feed(state.setup.config.feed, state.stores.index(id)))
-            .first;
+  if (found == state.feeds.end()) {
+    auto made = state.setup.spawn_feed(state.setup.config.feed, state.stores.index(id));
+    self->link_to(made);  // it ends with us
+    found = state.feeds.emplace(id, std::move(made)).first;
+  }
   self->send(found->second, follow_store{store});
 }
 
@@ -246,6 +246,7 @@ void tick(self_ptr self) {
   for (const auto& id : state.stores.forget(now_of(self) - state.setup.config.forget_after)) {
     const auto feed = state.feeds.find(id);
     if (feed == state.feeds.end()) continue;
+    self->unlink_from(feed->second);
     self->send_exit(feed->second, caf::exit_reason::user_shutdown);
     state.feeds.erase(feed);
   }

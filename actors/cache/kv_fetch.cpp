@@ -3,6 +3,8 @@
 #include "actors/cache/fetch_pull.hpp"
 #include "actors/messages/errors.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -191,7 +193,8 @@ void set_gauges(kv_fetch_state& state) {
       {"reads_late", f.late_reads},
       {"answers_late", f.late_answers},
       {"reads_without_room", f.starved},
-      {"askers", state.askers.size()}};
+      {"askers", state.askers.size()},
+      {"process", static_cast<uint64_t>(::getpid())}};
   for (const auto& [name, value] : gauges) state.card.set(name, static_cast<int64_t>(value));
 }
 

@@ -181,7 +181,7 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(hits[0], 0)
 
     def test_the_fetch_process_comes_back_and_nobody_waits_for_it(self):
-        site = Site(self).start(*ROLES, 'kvstore').ready()
+        site = Site(self, kvfetch__process='separate').start(*ROLES, 'kvstore').ready()
         said, _ = site.talk(2)
         process, _ = wait_until('a fetch process', lambda: site.sum('kv_fetch', 'process'))
         self.assertGreater(process, 1)
@@ -229,7 +229,7 @@ class Cache(cluster.ClusterTest):
         table = self.cluster.command('console', 'kv', '--cluster', self.cluster.name)
         self.assertEqual(table.returncode, 0, table.stderr)
         site.nodes.pop('kvstore').terminate()
-        got = self.cluster.command('kv', 'verify', os.path.join(self.cluster.folder, 'kvstore'), '--json')
+        got = self.cluster.command('kv', 'verify', os.path.join(self.cluster.folder, 'kvstore', '0'), '--json')
         self.assertEqual(got.returncode, 0, got.stderr)
         self.assertGreater(json.loads(got.stdout)['blocks'], 0)
 
