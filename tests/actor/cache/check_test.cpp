@@ -344,6 +344,23 @@ TEST_CASE_FIXTURE(check_world, "one store over the limit is not hit until a plac
   CHECK(hit(prompt) == 4);
 }
 
+TEST_CASE_FIXTURE(one_store, "a kv_check outlives a feed that it ends, and ends with its feeds") {
+  auto& running = node.world.system.registry();
+  const size_t with_feed = running.running();
+  remove_service(ref);
+  tell_members();
+  world.advance(15s);  // longer than `forget_after`
+  CHECK(running.running() == with_feed - 1);
+  CHECK(hit(prompt) == 0);  // it still answers
+  services.push_back({"kvstore", ref, "", 0});
+  tell_members();
+  world.advance(5s);
+  REQUIRE(running.running() == with_feed);
+  caf::anon_send_exit(*sut, caf::exit_reason::user_shutdown);
+  world.run();
+  CHECK(running.running() == with_feed - 2);
+}
+
 TEST_CASE_FIXTURE(check_world, "one block over the limit of an index is not hit") {
   setup.config.max_blocks = 3;
   start();
