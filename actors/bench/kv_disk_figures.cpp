@@ -70,6 +70,10 @@ public:
         folder_(plan.folder),
         chain_(make_kv_chain(kv_tokens(5, plan.disk_blocks))),
         bytes_(kv_bytes(plan.batch)) {
+    for (uint32_t i = 0; i < plan.disk_blocks; ++i) {
+      contents_.push_back(chain_.content(i));
+      checksums_.push_back(block_checksum(chain_.keys[i], bytes_[i % plan.batch]));
+    }
     disk_.cache = cache;
     disk_.queue_depth = plan.queue_depth;
   }
@@ -162,12 +166,10 @@ private:
   }
 
   result<void> put(block_store& store, uint32_t from, uint32_t to) const {
-    std::vector<block_content> contents;
-    for (uint32_t i = from; i < to; ++i) contents.push_back(chain_.content(i));
     std::vector<reserve_item> items;
     for (uint32_t i = from; i < to; ++i)
       items.push_back({chain_.keys[i], i == 0 ? chain_.root : chain_.keys[i - 1], i, kv_block_bytes,
-                       contents[i - from]});
+                       contents_[i]});
     const auto reserved =
         store.reserve({scope_id{1}, {1, 1}, traffic_class::chat, kv_moment()}, items);
     if (!reserved) return reserved.error();
@@ -175,7 +177,7 @@ private:
     std::vector<commit_item> commits;
     for (uint32_t i = 0; i < items.size(); ++i) {
       writes.push_back({(*reserved)[i].ticket, bytes_[i]});
-      commits.push_back({(*reserved)[i].ticket, block_checksum(items[i].key, bytes_[i])});
+      commits.push_back({(*reserved)[i].ticket, checksums_[from + i]});
     }
     if (const auto written = store.write(writes, kv_moment()); !written) return written.error();
     const auto stored = store.commit(commits, kv_moment());
@@ -202,7 +204,7 @@ private:
           operations.push_back(
               {what, file->get(), place * stride_of(kv_block_bytes), bytes[i - from]});
         }
-        (*files)->run(operations, each);
+        (*files)->run(operations, {.ended = each});
         for (const file_operation& op : operations)
           if (op.result != file_operation::outcome::done) return bad("the disk failed");
         const bool synced = what == file_operation::kind::read ||
@@ -233,6 +235,8 @@ private:
   bench_folder folder_;
   kv_chain chain_;
   std::vector<std::vector<std::byte>> bytes_;
+  std::vector<block_content> contents_;  // what writers bring along
+  std::vector<uint64_t> checksums_;
   disk_options disk_;
   std::vector<uint32_t> order_;
   disk_rates rates_;

@@ -72,10 +72,11 @@ result<void> memory_files::remove(const std::string& name) {
   return {};
 }
 
-void memory_files::run(std::span<file_operation> operations, const operation_ended& ended) {
+void memory_files::run(std::span<file_operation> operations, const operation_hooks& hooks) {
   for (file_operation& operation : operations) {
+    hooks.begins(operation);
     run_one(operation);
-    ended(operation);
+    hooks.ended(operation);
   }
 }
 

@@ -21,7 +21,7 @@ public:
   result<void> trim(const std::string& name, uint64_t bytes) override;
   result<void> remove(const std::string& name) override;
   using file_layer::run;
-  void run(std::span<file_operation> operations, const operation_ended& ended) override;
+  void run(std::span<file_operation> operations, const operation_hooks& hooks) override;
   result<void> sync(stored_file& file) override;
   result<void> sync_names() override;
 

@@ -21,8 +21,8 @@ public:
   }
   result<std::vector<listed_file>> list() override { return files_->list(); }
   result<void> remove(const std::string& name) override { return files_->remove(name); }
-  void run(std::span<file_operation> operations, const operation_ended& ended) override {
-    files_->run(operations, ended);
+  void run(std::span<file_operation> operations, const operation_hooks& hooks) override {
+    files_->run(operations, hooks);
   }
   result<void> sync(stored_file& file) override { return files_->sync(file); }
   result<void> sync_names() override { return files_->sync_names(); }

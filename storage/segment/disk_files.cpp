@@ -100,7 +100,7 @@ public:
     if (::unlink(path(name).c_str()) != 0) return trouble("cannot remove " + name, errno);
     return {};
   }
-  void run(std::span<file_operation> operations, const operation_ended& ended) override;
+  void run(std::span<file_operation> operations, const operation_hooks& hooks) override;
   result<void> sync(stored_file& file) override {
     if (::fdatasync(static_cast<open_file&>(file).descriptor) != 0)
       return trouble("cannot sync a file", errno);
@@ -180,20 +180,21 @@ bool folder_files::by_ring(std::span<const file_operation> operations) const {
   return direct_ || operations.front().what == file_operation::kind::read;
 }
 
-void folder_files::run(std::span<file_operation> operations, const operation_ended& ended) {
+void folder_files::run(std::span<file_operation> operations, const operation_hooks& hooks) {
   const bool ring = by_ring(operations);
   if (auto lane = ring ? lanes_.take() : nullptr) {
-    lane->run(operations, ended, options_.patience);
+    lane->run(operations, hooks, options_.patience);
     return lanes_.give(std::move(lane));
   }
   const bool device_stalls = ring && lanes_.stuck() > 0;
   transfer one_at_a_time;
   for (file_operation& operation : operations) {
+    if (!device_stalls) hooks.begins(operation);
     if (device_stalls || !one_at_a_time.begin(operation, transfer::through::callers_memory))
       operation.result = file_operation::outcome::failed;
     else
       one_at_a_time.run();
-    ended(operation);
+    hooks.ended(operation);
   }
 }
 

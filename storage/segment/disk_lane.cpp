@@ -111,52 +111,70 @@ disk_lane::~disk_lane() {
   kept_for_good.push_back(std::move(slots_));
 }
 
-void disk_lane::fill(std::span<file_operation>& left, const operation_ended& ended) {
-  while (!left.empty() && !free_.empty()) {
-    file_operation& operation = left.front();
-    left = left.subspan(1);
-    const uint32_t slot = free_.back();
-    if (!slots_[slot].begin(operation, transfer::through::buffer)) {
-      operation.result = file_operation::outcome::failed;
-      ended(operation);
-      continue;
-    }
+void disk_lane::push_ready() {
+  bool pushed = false;
+  for (; !ready_.empty() && ring_->in_flight() < depth_; ready_.pop_front(), pushed = true)
+    ring_->push(slots_[ready_.front()].next(ready_.front()));
+  if (pushed) static_cast<void>(ring_->submit());  // what it refuses now, `wait` brings again
+}
+
+void disk_lane::prepare_one(std::span<file_operation>& left, const operation_hooks& hooks) {
+  file_operation& operation = left.front();
+  left = left.subspan(1);
+  hooks.begins(operation);
+  if (slots_[free_.back()].begin(operation, transfer::through::buffer)) {
+    ready_.push_back(free_.back());
     free_.pop_back();
-    ring_->push(slots_[slot].next(slot));
+    return;
   }
+  operation.result = file_operation::outcome::failed;
+  hooks.ended(operation);
+}
+
+void disk_lane::take_one_answer(const operation_hooks& hooks) {
+  const ring_answer answer = answers_.back();
+  answers_.pop_back();
+  transfer& at = slots_[answer.tag];
+  if (!at.settle(answer.result)) {  // what comes back short goes out again for its rest
+    ready_.push_front(answer.tag);
+    return;
+  }
+  free_.push_back(answer.tag);
+  hooks.ended(at.operation());
 }
 
 /// What is in the ring goes on without its operations, which the caller takes away.
-void disk_lane::fail_rest(std::span<file_operation> left, const operation_ended& ended) {
+void disk_lane::fail_rest(std::span<file_operation> left, const operation_hooks& hooks) {
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (std::find(free_.begin(), free_.end(), slot) != free_.end()) continue;
     const file_operation& operation = slots_[slot].operation();
     slots_[slot].give_up();
-    ended(operation);
+    hooks.ended(operation);
   }
   for (file_operation& operation : left) {
     operation.result = file_operation::outcome::failed;
-    ended(operation);
+    hooks.ended(operation);
   }
 }
 
 void disk_lane::run(std::span<file_operation> operations,
-                    const operation_ended& ended,
+                    const operation_hooks& hooks,
                     std::chrono::milliseconds patience) {
   free_.resize(slots_.size());
   std::iota(free_.begin(), free_.end(), 0u);
+  ready_.clear();
+  answers_.clear();
   std::span<file_operation> left = operations;
-  for (fill(left, ended); free_.size() < slots_.size(); fill(left, ended)) {
-    answers_.clear();
-    if (!ring_->wait(patience, answers_)) return fail_rest(left, ended);
-    for (const ring_answer& answer : answers_) {
-      transfer& at = slots_[answer.tag];
-      if (!at.settle(answer.result)) {  // what comes back short goes out again for its rest
-        ring_->push(at.next(answer.tag));
-        continue;
-      }
-      free_.push_back(answer.tag);
-      ended(at.operation());
+  while (!left.empty() || free_.size() < slots_.size()) {
+    push_ready();
+    // the device first, then one piece of work at a time
+    if (!answers_.empty()) {
+      take_one_answer(hooks);
+    } else if (!left.empty() && !free_.empty()) {
+      prepare_one(left, hooks);
+      ring_->reap(answers_);
+    } else if (!ring_->wait(patience, answers_)) {
+      return fail_rest(left, hooks);
     }
   }
 }

@@ -7,8 +7,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace deepinfer::storage {
@@ -58,29 +58,34 @@ private:
   uint64_t buffer_bytes_ = 0;
 };
 
-/// A ring with the operations in it. Used by one caller at a time.
+/// A ring with the operations in it, and as many again: while the device works on some, others are
+/// made ready for it and answered ones are copied and looked at. Used by one caller at a time.
 class disk_lane {
 public:
   disk_lane(std::unique_ptr<io_ring> ring, uint32_t depth)
-      : ring_(std::move(ring)), slots_(depth) {}
+      : ring_(std::move(ring)), depth_(depth), slots_(2 * size_t{depth}) {}
   ~disk_lane();
   disk_lane(const disk_lane&) = delete;
   disk_lane& operator=(const disk_lane&) = delete;
 
   /// Runs all; what has no answer when none has come for `patience` fails, and the lane is stuck.
   void run(std::span<file_operation> operations,
-           const operation_ended& ended,
+           const operation_hooks& hooks,
            std::chrono::milliseconds patience);
   /// Operations that were given up and are still the kernel's; asks it first.
   [[nodiscard]] bool stuck();
 
 private:
-  void fill(std::span<file_operation>& left, const operation_ended& ended);
-  void fail_rest(std::span<file_operation> left, const operation_ended& ended);
+  void push_ready();
+  void prepare_one(std::span<file_operation>& left, const operation_hooks& hooks);
+  void take_one_answer(const operation_hooks& hooks);
+  void fail_rest(std::span<file_operation> left, const operation_hooks& hooks);
 
   std::unique_ptr<io_ring> ring_;
+  const uint32_t depth_;
   std::vector<transfer> slots_;
   std::vector<uint32_t> free_;
+  std::deque<uint32_t> ready_;  // to be pushed
   std::vector<ring_answer> answers_;
 };
 

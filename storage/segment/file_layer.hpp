@@ -37,8 +37,13 @@ struct file_operation {
   uint64_t transferred = 0;
 };
 
-/// Hears of an operation that has its outcome, on the thread that runs it.
-using operation_ended = std::function<void(const file_operation&)>;
+/// What a caller does for single operations while others are on their way, on its own thread.
+struct operation_hooks {
+  /// Before its bytes are looked at: it may still change head and tail.
+  std::function<void(file_operation&)> begins = [](file_operation&) {};
+  /// It has its outcome.
+  std::function<void(const file_operation&)> ended = [](const file_operation&) {};
+};
 
 struct listed_file {
   std::string name;
@@ -61,12 +66,10 @@ public:
   virtual result<void> trim(const std::string& name, uint64_t bytes) = 0;
   /// Readers that have it open go on reading.
   virtual result<void> remove(const std::string& name) = 0;
-  /// Runs all of them, in any order, and returns when all have an outcome. `ended` hears of each at
-  /// once, so that a caller works on one while others are on their way.
-  virtual void run(std::span<file_operation> operations, const operation_ended& ended) = 0;
-  void run(std::span<file_operation> operations) {
-    run(operations, [](const file_operation&) {});
-  }
+  /// Runs all of them, in any order, and returns when all have an outcome. Each begins and ends at
+  /// most once.
+  virtual void run(std::span<file_operation> operations, const operation_hooks& hooks) = 0;
+  void run(std::span<file_operation> operations) { run(operations, operation_hooks{}); }
   /// The file's bytes are on the device.
   virtual result<void> sync(stored_file& file) = 0;
   /// Names of created files are on the device.

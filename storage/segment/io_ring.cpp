@@ -34,12 +34,12 @@ void io_ring::push(const ring_request& request) {
   ++in_flight_;
 }
 
-result<void> io_ring::wait(std::chrono::milliseconds patience, std::vector<ring_answer>& answers) {
-  const auto until = patience / std::chrono::milliseconds{1};
-  __kernel_timespec limit{until / 1000, until % 1000 * 1'000'000};
+bool io_ring::submit() {
+  return io_uring_submit(ring_.get()) >= 0;
+}
+
+void io_ring::reap(std::vector<ring_answer>& answers) {
   io_uring_cqe* done = nullptr;
-  const int told = io_uring_submit_and_wait_timeout(ring_.get(), &done, 1, &limit, nullptr);
-  const size_t before = answers.size();
   while (io_uring_peek_cqe(ring_.get(), &done) == 0) {
     if (done->user_data != LIBURING_UDATA_TIMEOUT) {  // on kernels without a timed wait
       answers.push_back({static_cast<uint32_t>(done->user_data), done->res});
@@ -47,6 +47,15 @@ result<void> io_ring::wait(std::chrono::milliseconds patience, std::vector<ring_
     }
     io_uring_cqe_seen(ring_.get(), done);
   }
+}
+
+result<void> io_ring::wait(std::chrono::milliseconds patience, std::vector<ring_answer>& answers) {
+  const auto until = patience / std::chrono::milliseconds{1};
+  __kernel_timespec limit{until / 1000, until % 1000 * 1'000'000};
+  io_uring_cqe* done = nullptr;
+  const int told = io_uring_submit_and_wait_timeout(ring_.get(), &done, 1, &limit, nullptr);
+  const size_t before = answers.size();
+  reap(answers);
   if (answers.size() > before || told == -EINTR || told == -EAGAIN || told == -EBUSY) return {};
   if (told == -ETIME) return failure{error_code::deadline_exceeded, "the device does not answer"};
   if (told < 0) return failure{error_code::unreachable, "the kernel refuses a ring's requests"};

@@ -36,6 +36,10 @@ public:
 
   /// At most as many as its depth at once.
   void push(const ring_request& request);
+  /// The kernel begins with what was pushed. False: it refuses, or later; `wait` tries again.
+  [[nodiscard]] bool submit();
+  /// What has been answered, without waiting.
+  void reap(std::vector<ring_answer>& answers);
   /// Submits what was pushed and waits for an answer: `deadline_exceeded` if none comes in time,
   /// `unreachable` if the kernel refuses.
   result<void> wait(std::chrono::milliseconds patience, std::vector<ring_answer>& answers);

@@ -122,7 +122,7 @@ void segment_store::read_blocks(std::span<const found_block> blocks,
                             .head = into[i]});
     std::vector<size_t> again;
     // each is verified while others are on their way
-    files_->run(operations, [&](const file_operation& operation) {
+    const auto verify = [&](const file_operation& operation) {
       const size_t i = left[static_cast<size_t>(&operation - operations.data())];
       const bool answered = operation.result == file_operation::outcome::done;
       const bool whole = answered && operation.transferred == blocks[i].length;
@@ -134,7 +134,8 @@ void segment_store::read_blocks(std::span<const found_block> blocks,
         statuses[i] = answered ? read_status::bad : read_status::failed;
         again.push_back(i);
       }
-    });
+    };
+    files_->run(operations, {.ended = verify});
     left = std::move(again);
   }
   for (const size_t i : left) {

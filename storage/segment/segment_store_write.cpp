@@ -258,17 +258,21 @@ result<std::vector<write_outcome>> segment_store::write(std::span<const write_it
       }
   }
   std::vector<file_operation> operations;
-  for (block_write& w : writes) {
+  for (const block_write& w : writes) {
     const auto bytes = items[w.item].bytes;
-    w.checksum = block_checksum(w.key, bytes);
-    w.tail = encode_tail({w.key, static_cast<uint32_t>(bytes.size()), w.checksum});
     operations.push_back({.what = file_operation::kind::write,
                           .file = w.file.get(),
                           .offset = w.place.offset,
-                          .head = {const_cast<std::byte*>(bytes.data()), bytes.size()},
-                          .tail = w.tail});
+                          .head = {const_cast<std::byte*>(bytes.data()), bytes.size()}});
   }
-  files_->run(operations);
+  // a checksum is computed while the blocks in front are on their way
+  const auto add_footer = [&](file_operation& operation) {
+    block_write& w = writes[static_cast<size_t>(&operation - operations.data())];
+    w.checksum = block_checksum(w.key, items[w.item].bytes);
+    w.tail = encode_tail({w.key, static_cast<uint32_t>(operation.head.size()), w.checksum});
+    operation.tail = w.tail;
+  };
+  files_->run(operations, {.begins = add_footer});
   for (size_t i = 0; i < writes.size(); ++i)
     answers[writes[i].item] = end_write(writes[i], operations[i].result);
   return answers;
