@@ -9,8 +9,10 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <string_view>
+#include <system_error>
 
 namespace deepinfer::bench {
 namespace {
@@ -18,7 +20,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds patience{20};
-constexpr std::array<std::string_view, 4> parts{"model", "fabric", "actors", "listeners"};
+constexpr std::array<std::string_view, 5> parts{"store", "model", "fabric", "actors", "listeners"};
 
 double milliseconds_since(steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(steady_clock::now() - start).count();
@@ -64,18 +66,33 @@ result<void> wait_ready(const std::string& address) {
   return failure{error_code::deadline_exceeded, "the node does not become ready"};
 }
 
+/// A store of its own, so that nothing of a measurement stays.
+struct store_folder {
+  std::filesystem::path path;
+  store_folder() = default;
+  store_folder(const store_folder&) = delete;
+  store_folder& operator=(const store_folder&) = delete;
+  ~store_folder() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+  }
+};
+
 using rounds_by_part = std::map<std::string, std::vector<double>, std::less<>>;
 
 result<void> start_once(const std::string& program,
                         const std::string& model,
                         rounds_by_part& rounds) {
   const std::string cluster = "bench-" + std::to_string(::getpid());
+  store_folder store;
+  std::error_code no_folder;
+  store.path = std::filesystem::temp_directory_path(no_folder) / ("deepinfer-" + cluster);
   peer_process node;
   const auto begin = steady_clock::now();
-  if (auto started =
-          node.start({program, "node", "--model", model, "--cluster", cluster, "--http",
-                      "127.0.0.1:0", "--console", "127.0.0.1:0", "--listen", "127.0.0.1:0"},
-                     peer_process::errors::piped);
+  if (auto started = node.start({program, "node", "--model", model, "--cluster", cluster, "--http",
+                                 "127.0.0.1:0", "--console", "127.0.0.1:0", "--listen",
+                                 "127.0.0.1:0", "--set", "kvstore.path=" + store.path.string()},
+                                peer_process::errors::piped);
       !started)
     return started;
   const auto line = started_line(node);

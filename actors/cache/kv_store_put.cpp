@@ -12,22 +12,14 @@ namespace deepinfer {
 
 using wire::KvPutOutcome;
 
-namespace {
-
-/// Any actor that lends bytes out.
-using lender_actor = caf::typed_actor<caf::reacts_to<wire::msg<wire::LeaseRelease>>>;
-
-}  // namespace
-
 void kv_store_core::let_go(wire::Lease::Reader lease) {
   if (lease.getId() == 0) return;
-  const auto owner = self_->state.setup.hub->resolve<caf::actor>(read_ref(lease.getOwner()));
+  const auto owner = self_->state.setup.hub->resolve<lease_owner_actor>(read_ref(lease.getOwner()));
   if (!owner) return;
   wire::draft<wire::LeaseRelease> out;
   out->setId(lease.getId());
-  const auto lender = caf::actor_cast<lender_actor>(*owner);
-  self_->send(lender, out.freeze());
-  self_->state.card.sent(lender);
+  self_->send(*owner, out.freeze());
+  self_->state.card.sent(*owner);
 }
 
 caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(

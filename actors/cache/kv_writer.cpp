@@ -1,6 +1,7 @@
 #include "actors/cache/kv_writer.hpp"
 
 #include "actors/messages/errors.hpp"
+#include "actors/serve/staged_wire.hpp"
 #include "proto/types/check.hpp"
 #include "storage/block/block_checksum.hpp"
 #include "storage/block/chain_hasher.hpp"
@@ -72,15 +73,6 @@ void write_id(wire::Id128::Builder out, const storage::block_key& key) {
   out.setLo(key.lo);
 }
 
-void write_bytes(wire::BulkRef::Builder out, const staged_sequence& staged, size_t part) {
-  out.setRegion(staged.region);
-  out.setOffset(staged.parts[part].offset);
-  out.setLength(staged.parts[part].length);
-  out.setGeneration(staged.generation);
-  out.setDigestHi(staged.parts[part].digest_hi);
-  out.setDigestLo(staged.parts[part].digest_lo);
-}
-
 wire::msg<wire::KvPut> put_of(const kv_writer_state& state,
                               const persist_blocks& job,
                               uint32_t first,
@@ -101,15 +93,10 @@ wire::msg<wire::KvPut> put_of(const kv_writer_state& state,
                            model::cache_block_tokens};
     const auto content = storage::content_of(tokens, job.first_block + at, {});
     blocks[i].setContent({reinterpret_cast<const kj::byte*>(content.data()), content.size()});
-    write_bytes(blocks[i].initBytes(), staged, i);
+    write_bytes(blocks[i].initBytes(), {staged.region, staged.generation}, staged.parts[i]);
     blocks[i].setChecksum(storage::block_checksum(job.keys[at], (*job.blocks)[at].bytes));
   }
-  auto lease = out->initLease();
-  lease.setId(staged.lease);
-  lease.initNode().setHi(state.self_ref.node.hi);
-  lease.getNode().setLo(state.self_ref.node.lo);
-  write_ref(lease.initOwner(), state.self_ref);
-  lease.setTtlMs(static_cast<uint32_t>(state.setup.config.put_deadline.count()));
+  write_lease(out->initLease(), staged.lease, state.self_ref, state.setup.config.put_deadline);
   return out.freeze();
 }
 

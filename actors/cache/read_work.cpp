@@ -1,5 +1,6 @@
 #include "actors/cache/read_work.hpp"
 
+#include "actors/serve/staged_wire.hpp"
 #include "runtime/base/digest.hpp"
 #include "storage/block/block_checksum.hpp"
 
@@ -80,20 +81,9 @@ wire::msg<wire::KvReadDone> read_done(const read_work& work,
     list[i].setStatus(work.statuses[i]);
     if (work.statuses[i] != KvReadStatus::OK) continue;
     list[i].setChecksum(work.places[i].checksum);
-    auto bytes = list[i].initBytes();
-    bytes.setRegion(work.room.region);
-    bytes.setOffset(work.parts[i].offset);
-    bytes.setLength(work.parts[i].length);
-    bytes.setGeneration(work.room.generation);
-    bytes.setDigestHi(work.parts[i].digest_hi);
-    bytes.setDigestLo(work.parts[i].digest_lo);
+    write_bytes(list[i].initBytes(), {work.room.region, work.room.generation}, work.parts[i]);
   }
-  auto lease = out->initLease();
-  lease.setId(work.room.lease);
-  lease.initNode().setHi(owner.node.hi);
-  lease.getNode().setLo(owner.node.lo);
-  write_ref(lease.initOwner(), owner);
-  lease.setTtlMs(static_cast<uint32_t>(ttl.count()));
+  write_lease(out->initLease(), work.room.lease, owner, ttl);
   return out.freeze();
 }
 

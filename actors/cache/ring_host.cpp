@@ -1,6 +1,7 @@
 #include "actors/cache/ring_host.hpp"
 
 #include "actors/messages/errors.hpp"
+#include "actors/serve/staged_wire.hpp"
 
 #include <string>
 #include <utility>
@@ -107,25 +108,8 @@ void on_keep(self_ptr self, const keep_rings& msg) {
 wire::msg<wire::RingReady> ready(const ring_host_state& state, const policy::ring_hold& hold) {
   const staged_sequence& place = state.places.at(hold.number);
   wire::draft<wire::RingReady> out;
-  auto parts = out->initParts(static_cast<uint32_t>(place.parts.size()));
-  for (uint32_t i = 0; i < place.parts.size(); ++i) {
-    const staged_part& part = place.parts[i];
-    parts[i].setKind(static_cast<wire::PartKind>(part.kind));
-    parts[i].setIndex(part.index);
-    auto bytes = parts[i].initBytes();
-    bytes.setRegion(place.region);
-    bytes.setOffset(part.offset);
-    bytes.setLength(part.length);
-    bytes.setGeneration(place.generation);
-    bytes.setDigestHi(part.digest_hi);
-    bytes.setDigestLo(part.digest_lo);
-  }
-  auto lease = out->initLease();
-  lease.setId(hold.lease);
-  lease.initNode().setHi(state.self_ref.node.hi);
-  lease.getNode().setLo(state.self_ref.node.lo);
-  write_ref(lease.initOwner(), state.owner_ref);
-  lease.setTtlMs(static_cast<uint32_t>(state.setup.config.lease_ttl.count()));
+  write_parts(out->initParts(static_cast<uint32_t>(place.parts.size())), place);
+  write_lease(out->initLease(), hold.lease, state.owner_ref, state.setup.config.lease_ttl);
   return out.freeze();
 }
 

@@ -105,10 +105,15 @@ struct node_actors {
 /// | membership, console,       | node                     | the process ends, exit code 1     |
 /// | gateway, balancers,        |                          |                                   |
 /// | codecs, engines, kv_check, |                          |                                   |
-/// | its index_feeds, kv_store, |                          |                                   |
-/// | kv_sweep                   |                          |                                   |
+/// | kv_store, kv_sweep         |                          |                                   |
+/// | index_feed                 | linked to its kv_check   | both end                          |
 /// | kv_writer, ring_host       | nobody                   | blocks, rings are not kept        |
 /// | batch                      | linked to its engine     | both end                          |
+/// | kv_swap                    | linked to its prefill    | both end                          |
+/// |                            | engine                   |                                   |
+/// | kv_fetch, fetch_keeper     | nobody; kv_fetch in its  | hits are computed; its process    |
+/// |                            | own process: node        | ends                              |
+/// | fetch_io                   | linked to its kv_fetch   | both end                          |
 /// | kv_io                      | linked to its kv_store   | both end                          |
 /// |                            | or kv_sweep              |                                   |
 /// | request                    | gateway, console         | its place is free again           |

@@ -117,6 +117,7 @@ void engine_core::start_hit(slot_id slot, wire::CacheHint::Reader hint) {
   prefix_hit_state& hit = *s.hit;
   const uint32_t blocks = hit.choice.plan.hit / cache_block_tokens;
   const auto within = fetch_deadline(s);
+  hit.rings_within = std::min(within, state.setup.cache.ring_within);
   wire::draft<wire::KvFetch> out;
   write_block_key(out->initTicket(), ticket_of(s));
   out->setDeadlineMs(static_cast<uint32_t>(within.count()));
@@ -155,7 +156,7 @@ void engine_core::ask_rings(slot_id slot, wire::CacheHint::Reader hint) {
   write_block_key(out->initKey(), (*hit.keys)[hit.choice.plan.hit / cache_block_tokens - 1]);
   out->setLayout(s.cache.layout);
   hit.pulling = true;
-  self_->request(*host, state.setup.cache.ring_within, out.freeze())
+  self_->request(*host, hit.rings_within, out.freeze())
       .then(
           [self = self_, slot, life = s.life](const wire::msg<wire::RingReady>& ready) {
             engine_core{self}.pull_rings(slot, life, ready);
@@ -182,15 +183,16 @@ void engine_core::pull_rings(slot_id slot, uint32_t life, const wire::msg<wire::
     if (const auto owner = hub->resolve<lease_owner_actor>(read_ref(lease.getOwner())))
       caf::anon_send(*owner, out.freeze());
   };
-  if (const auto fits = check_rings(ready.get(), state.setup.model->info());
-      !fits || hit_of(slot, life) == nullptr) {
+  const engine_sequence* s = hit_of(slot, life);
+  const auto fits = check_rings(ready.get(), state.setup.model->info());
+  if (!fits || s == nullptr) {
     give_back();
     return rings_pulled({slot, life, fits, {}});
   }
   const engine_impl_actor me{self_};
   pull_parts(*state.setup.transport, ready.get().getParts(),
              {ready.get().getLease().getNode().getHi(), ready.get().getLease().getNode().getLo()},
-             state.setup.cache.ring_within,
+             s->hit->rings_within,
              [me, slot, life, give_back](const result<void>& outcome,
                                          std::vector<model::state_part> parts) {
                give_back();
@@ -277,6 +279,7 @@ void engine_core::hit_checked(const swap_checked& what) {
   const bool whole = blocks * cache_block_tokens >= choice.plan.hit;
   if (!whole || (choice.mode == restore_mode::ring && hit.rings.empty())) {
     choice = choose(*s, std::min(blocks, hit.hinted_blocks), 0, {});
+    hit.rings.clear();  // they belong to the longer hit
     state.card.count("restores_replanned");
   }
   if (choice.plan.hit == 0) return compute_all(what.slot);

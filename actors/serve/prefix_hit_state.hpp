@@ -22,6 +22,8 @@ struct prefix_hit_state {
   bool fetching = false;   ///< asked, not answered
   bool holding = false;    ///< the fetch process keeps blocks for us
   bool pulling = false;    ///< rings: asked, not here
+  /// For the answer of their host, and again for the pull: no longer than blocks are waited for.
+  std::chrono::milliseconds rings_within{};
   std::chrono::nanoseconds asked{};
   std::shared_ptr<const fetched_prefix> fetched;
   std::vector<model::state_part> rings;  ///< empty: not to be had

@@ -1,5 +1,6 @@
 #include "actors/serve/sequence_wire.hpp"
 
+#include "actors/serve/staged_wire.hpp"
 #include "proto/types/limits.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/model/sampler.hpp"
@@ -146,25 +147,8 @@ void write_sequence(wire::SequenceState::Builder out,
     write_line(out.initCache(), from.cache);
     out.setStoredBlocks(from.stored_blocks);
   }
-  auto parts = out.initParts(static_cast<uint32_t>(staged.parts.size()));
-  for (uint32_t i = 0; i < staged.parts.size(); ++i) {
-    const staged_part& part = staged.parts[i];
-    parts[i].setKind(static_cast<wire::PartKind>(part.kind));
-    parts[i].setIndex(part.index);
-    auto bytes = parts[i].initBytes();
-    bytes.setRegion(staged.region);
-    bytes.setOffset(part.offset);
-    bytes.setLength(part.length);
-    bytes.setGeneration(staged.generation);
-    bytes.setDigestHi(part.digest_hi);
-    bytes.setDigestLo(part.digest_lo);
-  }
-  auto lease = out.initLease();
-  lease.setId(staged.lease);
-  lease.initNode().setHi(owner.node.hi);
-  lease.getNode().setLo(owner.node.lo);
-  write_ref(lease.initOwner(), owner);
-  lease.setTtlMs(static_cast<uint32_t>(ttl.count()));
+  write_parts(out.initParts(static_cast<uint32_t>(staged.parts.size())), staged);
+  write_lease(out.initLease(), staged.lease, owner, ttl);
 }
 
 result<engine_sequence> read_sequence(wire::SequenceState::Reader in,

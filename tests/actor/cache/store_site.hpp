@@ -114,7 +114,7 @@ public:
     lease.initNode().setHi(peer.id().hi);
     lease.getNode().setLo(peer.id().lo);
     write_ref(lease.initOwner(),
-              *peer.hub.export_actor(caf::actor_cast<caf::actor>(peer.world.self)));
+              *peer.hub.export_actor(caf::actor_cast<lease_owner_actor>(peer.world.self)));
     return out.freeze();
   }
 

@@ -20,7 +20,8 @@ class Program(unittest.TestCase):
             clean = {k: v for k, v in os.environ.items() if not k.startswith('DEEPINFER_')}
             done = subprocess.run(
                 [os.path.join(TOP, 'deploy', 'up'), '--once', '--binary', PROGRAM, *arguments],
-                env=dict(clean, XDG_RUNTIME_DIR=folder), stdin=subprocess.DEVNULL, timeout=300, check=False,
+                env=dict(clean, XDG_RUNTIME_DIR=folder, XDG_CACHE_HOME=folder),
+                stdin=subprocess.DEVNULL, timeout=300, check=False,
                 text=True, errors='replace', stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, done.stdout)
         for pid in re.findall(r'pid (\d+)', done.stdout):

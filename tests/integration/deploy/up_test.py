@@ -44,8 +44,8 @@ class Up(unittest.TestCase):
         self.addCleanup(lambda: self.call('down'))
 
     def environment(self, wrong):
-        return dict(os.environ, XDG_RUNTIME_DIR=self.folder.name, STAND_IN=wrong,
-                    UP_STOP_SECONDS='3')
+        return dict(os.environ, XDG_RUNTIME_DIR=self.folder.name, XDG_CACHE_HOME=self.folder.name,
+                    STAND_IN=wrong, UP_STOP_SECONDS='3')
 
     def call(self, command, *arguments, wrong=''):
         return subprocess.run([os.path.join(DEPLOY, command), *arguments], text=True, timeout=60,
