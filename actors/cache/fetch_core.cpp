@@ -102,7 +102,7 @@ void fetch_core::want(const ticket_id& id, uint32_t group, time_point now) {
     }
     if (const auto known = wanted_.find(key); known != wanted_.end()) {
       known->second.waiters.push_back({id, index});
-      join(known->second.job, id, now);
+      join(known->second.job, id);
       ++counts_.shared_blocks;
       continue;
     }
@@ -110,7 +110,7 @@ void fetch_core::want(const ticket_id& id, uint32_t group, time_point now) {
       if (group >= t.order.groups.size() || t.order.groups[group].empty())
         return cut(id, index, {error_code::not_found, "no store is known to have it"});
       made = make_job(t, group);
-      join(made, id, now);
+      join(made, id);
     }
     wanted_.emplace(key, wanted_block{made, index - first, {{id, index}}});
     jobs_.at(made).items.emplace(index - first, item{});

@@ -119,7 +119,6 @@ private:
     actor_ref store;
     std::vector<uint32_t> indexes;
     std::vector<storage::block_key> keys;
-    std::vector<fetch::run> runs;
     std::vector<uint64_t> offsets;  // per block; 0: none
     std::vector<uint64_t> spans;    // per block: bytes taken for it
     uint64_t estimate = 0;
@@ -154,7 +153,7 @@ private:
 
   // jobs (fetch_jobs.cpp)
   uint64_t make_job(const ticket& of, uint32_t group);
-  void join(uint64_t number, const fetch::ticket_id& id, time_point now);
+  void join(uint64_t number, const fetch::ticket_id& id);
   void drop_item(const storage::block_key& key);
   void remove_item(job& of, std::map<uint32_t, item>::iterator at);
   std::vector<waiter> take_item(const storage::block_key& key);

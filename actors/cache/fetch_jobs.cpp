@@ -38,7 +38,7 @@ uint64_t fetch_core::make_job(const ticket& of, uint32_t group) {
 }
 
 /// A more urgent fetch makes the whole job more urgent.
-void fetch_core::join(uint64_t number, const ticket_id& id, time_point) {
+void fetch_core::join(uint64_t number, const ticket_id& id) {
   job& j = jobs_.at(number);
   ticket& t = tickets_.at(id);
   j.tickets.insert(id);

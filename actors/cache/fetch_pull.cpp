@@ -1,5 +1,6 @@
 #include "actors/cache/fetch_pull.hpp"
 
+#include "actors/cache/kv_wire.hpp"
 #include "actors/messages/errors.hpp"
 #include "runtime/net/transport.hpp"
 
@@ -18,16 +19,6 @@ using fetch::outcome;
 namespace {
 
 constexpr std::chrono::milliseconds answer_grace{50};  // behind the deadline that a store was told
-
-std::vector<std::byte> as_data(const std::vector<storage::block_key>& keys) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(keys.size() * storage::key_bytes);
-  for (const auto& key : keys) {
-    const auto one = storage::to_bytes(key);
-    bytes.insert(bytes.end(), one.begin(), one.end());
-  }
-  return bytes;
-}
 
 capnp::Data::Reader data_of(const void* bytes, size_t count) {
   return {static_cast<const capnp::byte*>(bytes), count};
@@ -105,7 +96,7 @@ void fetch_pull::open(const fetch::open_group& what) {
   };
   const auto store = state.setup.hub->resolve<kv_store_actor>(what.store);
   if (!store) return over(store.error());
-  const auto keys = as_data(what.keys);
+  const auto keys = keys_as_data(what.keys);
   wire::draft<wire::KvOpen> out;
   out->setKeys(data_of(keys.data(), keys.size()));
   out->setTokens(data_of(what.tokens.data(), what.tokens.size() * sizeof(int32_t)));
@@ -156,7 +147,7 @@ void fetch_pull::ask(const fetch::read_blocks& what) {
   kv_fetch_state& state = self_->state;
   const auto store = state.setup.hub->resolve<kv_store_actor>(what.store);
   if (!store) return end(what.batch, what.keys.size(), outcome::gone);
-  const auto keys = as_data(what.keys);
+  const auto keys = keys_as_data(what.keys);
   wire::draft<wire::KvRead> out;
   out->setLease(what.lease.id);
   out->setEpoch(what.lease.epoch);

@@ -18,7 +18,7 @@ index_set::offered index_set::offer(const store_facts& store) {
   to.facts = store;
   to.offered = true;
   if (!to.index)
-    to.index = to.index = std::make_shared<storage::prefix_index>(
+    to.index = std::make_shared<storage::prefix_index>(
         storage::prefix_index::capacity{.max_blocks = shape_.max_blocks});
   arrange();
   return offered::taken;

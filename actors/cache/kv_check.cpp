@@ -1,5 +1,6 @@
 #include "actors/cache/kv_check.hpp"
 
+#include "actors/cache/kv_wire.hpp"
 #include "actors/messages/errors.hpp"
 #include "storage/block/chain_hasher.hpp"
 
@@ -22,11 +23,6 @@ constexpr uint32_t max_rings_in_news = 1u << 20;
 
 std::chrono::nanoseconds now_of(self_ptr self) {
   return self->clock().now().time_since_epoch();
-}
-
-void write_key(wire::Id128::Builder to, const storage::block_key& key) {
-  to.setHi(key.hi);
-  to.setLo(key.lo);
 }
 
 // ---- matching
@@ -85,7 +81,7 @@ wire::msg<wire::CacheHint> match(self_ptr self, const match_prompt& what) {
   const prefix_hit hit = state.stores.match(root, *what.tokens);
   wire::draft<wire::CacheHint> out;
   auto line = out->initLine();
-  write_key(line.initRoot(), root);
+  write_block_key(line.initRoot(), root);
   line.setLayout(layout);
   line.setScope(static_cast<uint64_t>(storage::id_of(what.party.scope)));
   line.setTraffic(static_cast<uint8_t>(what.party.traffic));

@@ -29,7 +29,9 @@ bool busy(const kv_fetch_state& state) {
 }
 
 void keep_ticking(self_ptr self) {
-  if (self->state.ticking || !busy(self->state)) return;
+  // files that were read stay open until a tick closes them, also when nothing follows
+  const bool has_files = self->state.folders_closed < self->state.files_used;
+  if (self->state.ticking || (!busy(self->state) && !has_files)) return;
   self->state.ticking = true;
   self->delayed_send(self, tick_every, fetch_tick{});
 }
@@ -152,6 +154,7 @@ void on_tick(self_ptr self) {
   kv_fetch_state& state = self->state;
   state.ticking = false;
   state.core->tick(now_of(self));
+  if (busy(state)) state.files_used = now_of(self);
   if (now_of(self) - state.folders_closed >= close_files_every) {
     state.folders_closed = now_of(self);
     state.folders->close_idle();

@@ -59,6 +59,7 @@ struct kv_fetch_state {
   bool ticking = false;
   bool running_effects = false;
   std::chrono::nanoseconds folders_closed{};
+  std::chrono::nanoseconds files_used{};  ///< when something was last being read
 };
 
 /// The policy is in `fetch_core`; this does what it says: asks stores, reads, verifies, answers.

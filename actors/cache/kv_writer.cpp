@@ -1,6 +1,8 @@
 #include "actors/cache/kv_writer.hpp"
 
+#include "actors/cache/kv_wire.hpp"
 #include "actors/messages/errors.hpp"
+#include "actors/serve/sequence_chain.hpp"
 #include "actors/serve/staged_wire.hpp"
 #include "proto/types/check.hpp"
 #include "storage/block/block_checksum.hpp"
@@ -47,12 +49,6 @@ service_key key_of(const actor_ref& ref) {
   return {ref.node, ref.actor};
 }
 
-uint64_t bytes_of(const persist_blocks& job) {
-  uint64_t sum = 0;
-  for (const auto& block : *job.blocks) sum += block.bytes.size();
-  return sum;
-}
-
 write_end end_of(wire::KvPutOutcome outcome) {
   const auto number = static_cast<size_t>(outcome);
   constexpr std::array ends{write_end::stored,    write_end::refreshed,  write_end::diverged,
@@ -68,11 +64,6 @@ std::vector<write_end> ends_of(const wire::msg<wire::KvPutDone>& done) {
   return ends;
 }
 
-void write_id(wire::Id128::Builder out, const storage::block_key& key) {
-  out.setHi(key.hi);
-  out.setLo(key.lo);
-}
-
 wire::msg<wire::KvPut> put_of(const kv_writer_state& state,
                               const persist_blocks& job,
                               uint32_t first,
@@ -86,8 +77,8 @@ wire::msg<wire::KvPut> put_of(const kv_writer_state& state,
   auto blocks = out->initBlocks(static_cast<uint32_t>(staged.parts.size()));
   for (uint32_t i = 0; i < staged.parts.size(); ++i) {
     const uint32_t at = first + i;
-    write_id(blocks[i].initKey(), job.keys[at]);
-    write_id(blocks[i].initParent(), at == 0 ? job.parent : job.keys[at - 1]);
+    write_block_key(blocks[i].initKey(), job.keys[at]);
+    write_block_key(blocks[i].initParent(), at == 0 ? job.parent : job.keys[at - 1]);
     blocks[i].setDepth(job.first_block + at);
     const std::span tokens{job.tokens.data() + size_t{at} * model::cache_block_tokens,
                            model::cache_block_tokens};
@@ -198,8 +189,16 @@ void use_store(self_ptr self, const service_key& key, const wire::KvInfo::Reader
   const auto found = state.stores.find(key);
   if (found == state.stores.end()) return;  // gone meanwhile
   const storage::block_key id{info.getStore().getHi(), info.getStore().getLo()};
+  const auto [named, fresh] = state.by_id.try_emplace(id, key);
+  if (!fresh && named->second != key) {  // another life of the same folder, or a copy of it
+    const auto other = state.stores.find(named->second);
+    if (other != state.stores.end() && other->second.epoch > info.getEpoch())
+      return state.card.count("older_lives");  // asked again, in case the newer one goes
+    if (other != state.stores.end()) other->second.id.reset();
+    named->second = key;
+  }
   found->second.id = id;
-  state.by_id[id] = key;
+  found->second.epoch = info.getEpoch();
   const policy::store_site site{id.hi, id.lo, std::max<uint64_t>(1, info.getCapacityBytes())};
   state.lanes.set_store({site, info.getGroupBlocks(), std::clamp(info.getReplicas(), 1u, 3u)},
                         now_of(self));
@@ -213,8 +212,7 @@ void drop_store(self_ptr self, const service_key& key) {
   if (found == state.stores.end()) return;
   const auto id = found->second.id;
   state.stores.erase(found);
-  // A newer life of the same folder may have taken its place.
-  if (!id || state.by_id.at(*id) != key) return;
+  if (!id) return;  // not known, or a newer life of the same folder has taken its place
   state.by_id.erase(*id);
   state.lanes.remove_store(*id, now_of(self));
   state.setup.budget->open(state.lanes.stores());

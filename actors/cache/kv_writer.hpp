@@ -32,6 +32,7 @@ struct kv_writer_setup {
 struct writer_store {
   kv_store_actor handle;
   std::optional<storage::block_key> id;
+  uint64_t epoch = 0;  ///< of the life that has `id`
   std::chrono::nanoseconds ask_at{};
 };
 

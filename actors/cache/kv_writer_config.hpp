@@ -14,7 +14,7 @@ struct kv_writer_config {
   uint32_t puts_per_store = 4;
   std::chrono::milliseconds put_deadline{10000};
   std::chrono::milliseconds left_out{10000};
-  std::chrono::milliseconds known_for{60000};
+  std::chrono::milliseconds known_for{10000};
 
   template <class V>
   void describe(V& v) {
@@ -27,8 +27,10 @@ struct kv_writer_config {
     v.field("put_deadline", put_deadline, between(100, 600000), "Longest time for one write.");
     v.field("left_out", left_out, between(100, 3600000),
             "How long nothing is sent to a store that did not answer.");
-    v.field("known_for", known_for, between(0, 86400000),
-            "How long blocks that were stored are not sent again.");
+    v.field(
+        "known_for", known_for, between(0, 86400000),
+        "How long blocks that were stored are not sent again; so long a store may miss one that it "
+        "lost.");
   }
 };
 

@@ -88,8 +88,8 @@ struct cache_line {
 };
 
 /// Bytes of blocks on their way from a node's engines to its kv_writer and through it (KV-21): an
-/// engine takes them before it reads a block out, the writer gives them back when the block is
-/// stored or dropped. So the writer's mailbox is bounded too. Any thread.
+/// engine takes them before it sends a block, the writer gives them back when the block is stored
+/// or dropped. So the writer's mailbox is bounded too. Any thread.
 class persist_budget {
 public:
   explicit persist_budget(uint64_t limit_bytes) : limit_(limit_bytes) {}

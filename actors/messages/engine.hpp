@@ -62,6 +62,7 @@ struct step_job_row {
 struct step_job {
   uint64_t number = 0;
   std::vector<step_job_row> rows;
+  bool is_rated = true;  ///< its time goes into the rate of computing
 };
 
 struct step_result_row {
@@ -78,7 +79,7 @@ struct step_result_row {
 
 struct step_done {
   uint64_t number = 0;
-  uint32_t prefilled = 0;           ///< tokens of prompts
+  uint32_t prefilled = 0;           ///< tokens of prompts, of rated steps
   std::chrono::nanoseconds took{};  ///< 0 in simulation
   std::vector<step_result_row> rows;
 };

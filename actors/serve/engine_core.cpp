@@ -250,9 +250,13 @@ void engine_core::pump() {
   for (const slot_id slot : state.planner.placed()) check_hit(slot);
   while (auto plan = state.planner.plan()) {
     if (state.planner.load().steps_in_flight == 1) state.last_step = now();
-    step_job job{plan->number, {}};
+    step_job job;
+    job.number = plan->number;
     job.rows.reserve(plan->rows.size());
-    for (const auto& row : plan->rows) job.rows.push_back(job_row(row));
+    for (const auto& row : plan->rows) {
+      job.rows.push_back(job_row(row));
+      if (state.sequences.at(row.slot).hit) job.is_rated = false;
+    }
     const batch_actor& worker = state.batches[plan->number % 2];
     self_->send(worker, std::move(job));
     state.card.sent(worker);

@@ -62,6 +62,10 @@ void engine_core::take_read_out(engine_sequence& s, step_result_row& row) {
   uint32_t end = ring_boundary(s);
   if (!row.blocks.empty()) {
     end = (row.blocks.back().index + 1) * cache_block_tokens;
+  }
+  // A step that was under way when the sequence ended computed a token that was never taken.
+  if (end > s.tokens.size()) return;
+  if (!row.blocks.empty()) {
     persist(s.chain, std::span{s.tokens}.first(end), row.blocks);
   }
   if (row.rings.empty() || !state.setup.rings) return;

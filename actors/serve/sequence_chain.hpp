@@ -31,7 +31,6 @@ public:
 
   [[nodiscard]] bool open() const { return static_cast<bool>(line_.root) && !cut_; }
   void cut() { cut_ = true; }
-  [[nodiscard]] const cache_line& line() const { return line_; }
   /// Of a full block that `extend` has seen.
   [[nodiscard]] const storage::block_key& key(uint32_t block) const { return keys_.at(block); }
   [[nodiscard]] uint32_t given() const { return given_; }

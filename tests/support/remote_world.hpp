@@ -93,6 +93,8 @@ public:
   }
 
   void run() { driver_.run(); }
+  /// One message, one event of the network; false when nothing is left to do now.
+  bool run_one() { return driver_.run_one(driver_.now()); }
   void advance(std::chrono::nanoseconds time) { driver_.advance(time); }
 
   template <class Reply, class Handle, class... Parts>

@@ -42,6 +42,26 @@ TEST_SUITE("actors/serve") {
     }
   }
 
+  TEST_CASE("a sequence that ends between two steps stores no block that it never took") {
+    for (size_t moment = 1; moment < 150; ++moment) {
+      CAPTURE(moment);
+      persist_world w;
+      // the first generated block is full after a few steps: the cancel comes around it
+      w.prompt = some_prompt(5, 250);
+      w.submit_prefill(300);
+      w.start_decode();
+      for (size_t i = 0; i < moment; ++i) static_cast<void>(w.world.run_one());
+      w.cancel(w.decode);
+      std::vector<int32_t> known = w.prompt;
+      known.insert(known.end(), w.notes->tokens.begin(), w.notes->tokens.end());
+      for (const persist_blocks& m : w.notes->blocks) {
+        const size_t end = (m.first_block + m.keys.size()) * model::cache_block_tokens;
+        REQUIRE(end <= known.size());
+      }
+      static_cast<void>(w.check_blocks(0));
+    }
+  }
+
   TEST_CASE("storing changes no token") {
     persist_world with;
     run(with, 300, 500);

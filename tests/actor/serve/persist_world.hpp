@@ -118,6 +118,16 @@ public:
   }
 
   void submit_decode(uint32_t credit = 100000) {
+    start_decode(credit);
+    world.run();
+    wire::draft<wire::LeaseRelease> release;
+    release->setId(notes->ready[0].get().getSequence().getLease().getId());
+    caf::anon_send(engine_actor{prefill}, release.freeze());
+    world.run();
+  }
+
+  /// Asked, and nothing has run yet.
+  void start_decode(uint32_t credit = 100000) {
     REQUIRE(notes->ready.size() == 1);
     const auto sequence = notes->ready[0].get().getSequence();
     wire::draft<wire::DecodeSubmit> out;
@@ -127,11 +137,6 @@ public:
     out->setCredit(credit);
     out->setSequence(sequence);
     caf::anon_send(engine_actor{decode}, out.freeze());
-    world.run();
-    wire::draft<wire::LeaseRelease> release;
-    release->setId(sequence.getLease().getId());
-    caf::anon_send(engine_actor{prefill}, release.freeze());
-    world.run();
   }
 
   void grant(uint32_t outputs) {

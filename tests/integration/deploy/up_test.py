@@ -72,7 +72,7 @@ class Up(unittest.TestCase):
     def test_a_second_up_finds_the_first_and_down_ends_it(self):
         first = self.up('--nodes', '3')
         self.assertEqual(first.returncode, 0, first.stdout)
-        for roles in ('gateway,controller', 'prefill', 'decode'):
+        for roles in ('gateway,controller', 'prefill,kvstore', 'decode'):
             self.assertIn(f': {roles}, pid', first.stdout)
         pids = self.recorded()
         self.assertTrue(all(alive(pid) for pid in pids))
