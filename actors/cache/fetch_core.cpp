@@ -44,7 +44,7 @@ result<void> fetch_core::submit(fetch::order order, time_point now) {
   counts_.asked_blocks += t.order.keys.size();
   waiting_.emplace(t.order.deadline, id);
   ends_.emplace(t.ends_at, id);
-  admit(now);
+  admit();
   pump(now);
   return {};
 }
@@ -66,7 +66,7 @@ void fetch_core::learn_length(uint32_t length) {
 }
 
 // The most urgent first; one that fits no more holds up those behind it, or it would never fit.
-void fetch_core::admit(time_point now) {
+void fetch_core::admit() {
   while (!waiting_.empty()) {
     const ticket_id id = waiting_.begin()->second;
     ticket& t = tickets_.at(id);
@@ -74,19 +74,19 @@ void fetch_core::admit(time_point now) {
     waiting_.erase(waiting_.begin());
     t.admitted = true;
     admitted_bytes_ += t.reserved;
-    enlist(id, now);
+    enlist(id);
   }
 }
 
-void fetch_core::enlist(const ticket_id& id, time_point now) {
+void fetch_core::enlist(const ticket_id& id) {
   const ticket& t = tickets_.at(id);
   const uint32_t size = t.order.group_blocks;
-  for (uint32_t group = 0; uint64_t{group} * size < t.end; ++group) want(id, group, now);
+  for (uint32_t group = 0; uint64_t{group} * size < t.end; ++group) want(id, group);
   settle(id);
 }
 
 /// What is in memory is held, what others wait for is waited for, for the rest there is a new job.
-void fetch_core::want(const ticket_id& id, uint32_t group, time_point now) {
+void fetch_core::want(const ticket_id& id, uint32_t group) {
   ticket& t = tickets_.at(id);
   const uint32_t first = group * t.order.group_blocks;
   const auto last =
@@ -172,11 +172,11 @@ void fetch_core::release(const ticket_id& id, uint32_t used_blocks, time_point n
   } else {
     tell_use(id, used_blocks, now);
   }
-  forget(id, now);
+  forget(id);
   pump(now);
 }
 
-void fetch_core::forget(const ticket_id& id, time_point now) {
+void fetch_core::forget(const ticket_id& id) {
   leave(id, 0);
   const ticket gone = std::move(tickets_.at(id));
   tickets_.erase(id);
@@ -187,7 +187,7 @@ void fetch_core::forget(const ticket_id& id, time_point now) {
     jobs_.at(number).tickets.erase(id);
     end_idle_job(number);
   }
-  admit(now);
+  admit();
 }
 
 /// Used blocks live longer (KV-13): their stores hear of it when the leases end, or now and then
@@ -225,7 +225,7 @@ void fetch_core::expire(time_point now) {
     const ticket_id id = ends_.begin()->second;
     ticket& t = tickets_.at(id);
     if (t.answered) {
-      forget(id, now);
+      forget(id);
       continue;
     }
     ++counts_.late_answers;
@@ -244,7 +244,7 @@ void fetch_core::tick(time_point now) {
     const store_state& s = entry.second;
     return s.reads == 0 && s.due.empty() && s.not_before <= now;
   });
-  admit(now);
+  admit();
   pump(now);
 }
 

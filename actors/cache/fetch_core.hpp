@@ -138,15 +138,15 @@ private:
   };
 
   // fetches (fetch_core.cpp)
-  void admit(time_point now);
+  void admit();
   [[nodiscard]] uint64_t room_for(uint32_t blocks) const;
   void learn_length(uint32_t length);
-  void enlist(const fetch::ticket_id& id, time_point now);
-  void want(const fetch::ticket_id& id, uint32_t group, time_point now);
+  void enlist(const fetch::ticket_id& id);
+  void want(const fetch::ticket_id& id, uint32_t group);
   void settle(const fetch::ticket_id& id);
   void cut(const fetch::ticket_id& id, uint32_t end, const failure& why);
   void leave(const fetch::ticket_id& id, uint32_t from);
-  void forget(const fetch::ticket_id& id, time_point now);
+  void forget(const fetch::ticket_id& id);
   void tell_use(const fetch::ticket_id& id, uint32_t used_blocks, time_point now);
   void send_answer(const fetch::ticket_id& id);
   void expire(time_point now);

@@ -198,7 +198,7 @@ void fetch_core::on_read(uint64_t number,
     assign(b.job);
     end_idle_job(b.job);
   }
-  admit(now);
+  admit();
   pump(now);
 }
 
