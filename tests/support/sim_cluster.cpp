@@ -198,6 +198,7 @@ sim_node::sim_node(net::loop_network& network,
                    const sim_options& options,
                    const std::vector<std::string>& seeds,
                    const kv_backing& store,
+                   const sim_clock& clock,
                    uint64_t seed)
     : transport(network.make_transport(life)), roles(what), address(life.address) {
   world.shuffle(seed);
@@ -222,9 +223,16 @@ sim_node::sim_node(net::loop_network& network,
   plan.model_name = options.model.name;
   plan.protocol = std::make_shared<sim_protocol>();
   plan.unix_time = [] { return std::chrono::seconds{0}; };
-  plan.unix_time_ms = [this] {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(world.now()) + sim_epoch;
+  plan.unix_time_ms = [this, clock] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(world.now()) + sim_epoch + *clock;
   };
+  if (options.fetch_apart) {
+    plan.settings.kvfetch.process = "separate";
+    plan.self.machine = "the only one";
+    plan.fetch_process.may_start = [] { return true; };
+    plan.fetch_process.start = [] { return result<void>{}; };  // the test does
+    plan.fetch_process.running = [] { return true; };
+  }
   plan.store = store;
   plan.seed = seed;
   plan.low_water_bytes = 16;
@@ -255,7 +263,7 @@ sim_node& sim_cluster::start(const std::string& address, const std::set<node_rol
     addresses_.push_back(address);
   const kv_backing store = roles.contains(node_role::kvstore) ? store_at(address) : kv_backing{};
   nodes_.push_back(std::make_unique<sim_node>(network, life, roles, options_, addresses_, store,
-                                              seed_ * 1000 + lives_));
+                                              clock_at(address), seed_ * 1000 + lives_));
   driver_.add_source(nodes_.back()->world);
   return *nodes_.back();
 }
@@ -307,6 +315,7 @@ std::shared_ptr<sim_client> sim_cluster::send(sim_node& gateway,
   http->method = "POST";
   http->path = "/v1/chat/completions";
   http->body = encode(request);
+  if (!request.tenant.empty()) http->headers.push_back({"authorization", request.tenant});
   caf::anon_send(gateway.actors.gateway, http_exchange{http, client});
   return client;
 }
@@ -378,6 +387,44 @@ std::map<std::string, int64_t> sim_cluster::counters(sim_node& node,
   for (const auto counter : info->get().getCounters())
     all[counter.getName().cStr()] = counter.getValue();
   return all;
+}
+
+std::vector<sim_figures> sim_cluster::figures(sim_node& node) {
+  auto answer = node.world.start_ask<wire::msg<wire::LocalTopology>>(
+      console_actor{node.actors.console}, wire::msg<wire::LocalTopologyQuery>{});
+  run();
+  const auto all = answer.get();
+  REQUIRE(all);
+  std::vector<sim_figures> out;
+  for (const auto actor : all->get().getActors()) {
+    sim_figures one{actor.getKind().cStr(), {}};
+    for (const auto counter : actor.getCounters())
+      one.counters[counter.getName().cStr()] = counter.getValue();
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+void sim_cluster::check_cache_idle(sim_node& node) {
+  static const std::map<std::string, std::vector<std::string>> held{
+      {"kv_fetch",
+       {"open_fetches", "waiting_fetches", "jobs", "open_groups", "reads_under_way",
+        "reading_bytes", "blocks_held", "askers"}},
+      {"kv_store",
+       {"leases", "reservations", "puts_open", "reads_open", "pulling_bytes", "staged_bytes",
+        "works_waiting"}},
+      {"ring_host", {"holds"}},
+  };
+  for (const sim_figures& actor : figures(node)) {
+    const auto found = held.find(actor.kind);
+    if (found == held.end()) continue;
+    for (const std::string& name : found->second) {
+      CAPTURE(node.address);
+      CAPTURE(actor.kind);
+      CAPTURE(name);
+      CHECK(actor.counters.at(name) == 0);
+    }
+  }
 }
 
 }  // namespace deepinfer::test

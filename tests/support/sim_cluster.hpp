@@ -27,6 +27,7 @@ struct sim_request {
   uint32_t choices = 1;
   std::optional<uint32_t> logprobs;  ///< alternatives
   int32_t stop_at = -1;              ///< a token that stands for a stop string
+  std::string tenant;                ///< credentials; empty: none
 };
 
 /// One answer to a request.
@@ -99,7 +100,18 @@ struct sim_options {
   net::loop_options network;
   model::toy_options model;
   node_settings settings;
+  /// Blocks are fetched by nodes of the role `fetch`, which the test starts, for all engines.
+  bool fetch_apart = false;
 };
+
+/// What one actor says of itself.
+struct sim_figures {
+  std::string kind;
+  std::map<std::string, int64_t> counters;
+};
+
+/// The wall clock of an address: virtual time and what it is off by.
+using sim_clock = std::shared_ptr<std::chrono::milliseconds>;
 
 /// One life of one simulated process.
 class sim_node {
@@ -110,6 +122,7 @@ public:
            const sim_options& options,
            const std::vector<std::string>& seeds,
            const kv_backing& store,
+           const sim_clock& clock,
            uint64_t seed);
   ~sim_node();
 
@@ -157,12 +170,29 @@ public:
   /// Gauges of an actor, read as the console reads them.
   [[nodiscard]] std::map<std::string, int64_t> counters(sim_node& node,
                                                         const inspectable_actor& actor);
+  /// Of all actors of a node.
+  [[nodiscard]] std::vector<sim_figures> figures(sim_node& node);
+  /// What no node may hold for a prompt's blocks when nothing is going on.
+  void check_cache_idle(sim_node& node);
+
+  /// The wall clock at an address jumps, for this and all later lives there.
+  void shift_clock(const std::string& address, std::chrono::milliseconds by) {
+    *clock_at(address) += by;
+  }
+  /// The disk of an address that has had a store.
+  [[nodiscard]] storage::memory_medium& medium(const std::string& address) {
+    return media_.at(address);
+  }
 
   net::loop_network network;
 
 private:
   /// What lies on the disk of an address: the next life there finds it again.
   kv_backing store_at(const std::string& address);
+  const sim_clock& clock_at(const std::string& address) {
+    return clocks_.try_emplace(address, std::make_shared<std::chrono::milliseconds>())
+        .first->second;
+  }
 
   sim_options options_;
   uint64_t seed_;
@@ -172,6 +202,7 @@ private:
   std::vector<std::unique_ptr<sim_node>> graves_;
   std::vector<std::string> addresses_;
   std::map<std::string, storage::memory_medium> media_;
+  std::map<std::string, sim_clock> clocks_;
   uint64_t lives_ = 0;
 };
 
