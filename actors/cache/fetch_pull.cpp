@@ -101,7 +101,9 @@ void fetch_pull::open(const fetch::open_group& what) {
   out->setKeys(data_of(keys.data(), keys.size()));
   out->setTokens(data_of(what.tokens.data(), what.tokens.size() * sizeof(int32_t)));
   out->setFirstDepth(what.first_depth);
-  self_->request(*store, what.timeout, out.freeze())
+  out->setDeadlineMs(static_cast<uint32_t>(what.timeout.count()));
+  // A store that answers at its deadline is still heard, so that no lease is left without a holder.
+  self_->request(*store, what.timeout + answer_grace, out.freeze())
       .then([over](const wire::msg<wire::KvOpened>& said) { over(read_opened(said.get())); },
             [over](const caf::error& why) { over(from_caf(why)); });
   state.card.sent(*store);

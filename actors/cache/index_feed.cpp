@@ -115,6 +115,7 @@ void ask(self_ptr self) {
     wire::draft<wire::KvSnapshotQuery> query;
     query->setCursor(state.cursor);
     query->setLimit(config.page_blocks);
+    query->setDeadlineMs(static_cast<uint32_t>(config.answer_within.count()));
     return question<wire::KvSnapshotQuery, wire::KvSnapshotPage>(self, *store, config.answer_within,
                                                                  query.freeze(), on_page);
   }

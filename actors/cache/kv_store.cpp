@@ -4,6 +4,7 @@
 #include "actors/messages/errors.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,11 @@ namespace deepinfer {
 namespace {
 
 constexpr std::chrono::milliseconds tick_every{500};  // what is left by readers is freed then
+constexpr std::chrono::milliseconds unsaid_deadline{10'000};
+
+size_t place_of(work_lane lane) {
+  return static_cast<size_t>(lane);
+}
 
 std::string describe(const kv_store_state& state) {
   const auto stats = state.setup.backing.store->stats();
@@ -34,7 +40,8 @@ result<void> kv_store_core::start(const kv_store_setup& setup) {
   const auto ref = setup.hub->export_actor(kv_store_actor{kv_store_impl_actor{self_}});
   if (!ref) return ref.error();
   state.self_ref = *ref;
-  for (uint32_t i = 0; i < setup.config.io_workers; ++i) {
+  state.watch = store_watch{setup.backing.folder.empty() ? "memory" : setup.backing.folder};
+  for (uint32_t i = 0; i < setup.config.io_workers + 1; ++i) {  // one of them for the index
     state.idle.push_back(setup.spawn_io());
     self_->link_to(state.idle.back());  // a store without its workers is none
   }
@@ -43,39 +50,60 @@ result<void> kv_store_core::start(const kv_store_setup& setup) {
 
 // ---- work that blocks
 
-bool kv_store_core::submit(lane where, std::function<void()> run, std::function<void()> then) {
+bool kv_store_core::submit(queued_work work) {
   kv_store_state& state = self_->state;
-  auto& queue = where == lane::reads ? state.reads_waiting : state.writes_waiting;
-  if (queue.size() >= state.setup.config.max_waiting_works) return false;
-  queue.push_back({std::move(run), std::move(then)});
-  dispatch();
+  if (state.waiting[place_of(work.lane)].size() >= state.setup.config.max_waiting_works)
+    return false;
+  enqueue(std::move(work));
   return true;
 }
 
-/// Reads first, since somebody waits for them; but one worker always writes when there is a write.
+void kv_store_core::enqueue(queued_work work) {
+  kv_store_state& state = self_->state;
+  if (work.number == 0) work.number = state.next_number++;
+  if (work.within.count() > 0) late_after(work.number, work.within);
+  state.waiting[place_of(work.lane)].push_back(std::move(work));
+  dispatch();
+}
+
+/// Of the I/O actors one is left to the index, and one of the others always writes when there is a
+/// write; else reads go first, since somebody waits for them. What is left does index work.
+std::optional<work_lane> kv_store_core::next_lane() const {
+  const kv_store_state& state = self_->state;
+  const auto waits = [&state](work_lane lane) { return !state.waiting[place_of(lane)].empty(); };
+  const auto works = [&state](work_lane lane) { return state.working[place_of(lane)]; };
+  const uint32_t at_device = works(work_lane::reads) + works(work_lane::writes);
+  const bool device = (waits(work_lane::reads) || waits(work_lane::writes)) &&
+                      at_device < state.setup.config.io_workers;
+  if (waits(work_lane::index) && (!device || works(work_lane::index) == 0)) return work_lane::index;
+  if (!device) return std::nullopt;
+  const bool write =
+      !waits(work_lane::reads) || (waits(work_lane::writes) && works(work_lane::writes) == 0);
+  return write ? work_lane::writes : work_lane::reads;
+}
+
 void kv_store_core::dispatch() {
   kv_store_state& state = self_->state;
-  while (!state.idle.empty() && !(state.reads_waiting.empty() && state.writes_waiting.empty())) {
-    const bool write =
-        state.reads_waiting.empty() || (!state.writes_waiting.empty() && state.writes_running == 0);
-    auto& queue = write ? state.writes_waiting : state.reads_waiting;
+  while (!state.idle.empty()) {
+    const auto lane = next_lane();
+    if (!lane) return;
+    auto& queue = state.waiting[place_of(*lane)];
     queued_work next = std::move(queue.front());
     queue.pop_front();
-    hand_over(write ? lane::writes : lane::reads, std::move(next));
+    hand_over(std::move(next));
   }
 }
 
-// No time limit: a device that hangs holds this worker, and what waits ends by its own deadline.
-void kv_store_core::hand_over(lane where, queued_work work) {
+// No time limit: a device that hangs holds this worker, and its asker is answered at the deadline.
+void kv_store_core::hand_over(queued_work work) {
   kv_store_state& state = self_->state;
   const kv_io_actor worker = state.idle.back();
   state.idle.pop_back();
-  const bool writes = where == lane::writes;
-  if (writes) ++state.writes_running;
-  const uint64_t number = state.next_number++;
-  state.running.emplace(number, running_work{worker, std::move(work.then), writes});
+  ++state.working[place_of(work.lane)];
+  state.running.emplace(work.number, running_work{worker, std::move(work.then),
+                                                  std::move(work.late), work.lane, now()});
   self_->send(worker,
-              io_work{number, std::move(work.run), io_sink_actor{kv_store_impl_actor{self_}}});
+              io_work{work.number, std::move(work.run), io_sink_actor{kv_store_impl_actor{self_}}});
   state.card.sent(worker);
 }
 
@@ -85,11 +113,38 @@ void kv_store_core::work_done(uint64_t number) {
   if (found == state.running.end()) return;
   const running_work done = std::move(found->second);
   state.running.erase(found);
-  if (done.writes) --state.writes_running;
+  --state.working[place_of(done.lane)];
   state.idle.push_back(done.worker);
   done.then();
   dispatch();
   answer_drain();
+}
+
+size_t kv_store_core::works_waiting() const {
+  size_t sum = 0;
+  for (const auto& queue : self_->state.waiting) sum += queue.size();
+  return sum;
+}
+
+uint32_t kv_store_core::hung() const {
+  const auto limit = self_->state.setup.config.stuck_after;
+  uint32_t count = 0;
+  for (const auto& [number, work] : self_->state.running)
+    if (work.lane != work_lane::index && now() - work.begun >= limit) ++count;
+  return count;
+}
+
+bool kv_store_core::device_hangs() const {
+  return hung() >= self_->state.setup.config.io_workers;
+}
+
+failure kv_store_core::device_trouble() const {
+  const kv_store_state& state = self_->state;
+  return {error_code::unreachable,
+          "the device of this KV store does not answer: " + std::to_string(hung()) +
+              " reads or writes have waited for it for more than " +
+              std::to_string(state.setup.config.stuck_after.count()) + " ms. Look at " +
+              state.setup.backing.folder};
 }
 
 // ---- deadlines and the end
@@ -98,9 +153,31 @@ void kv_store_core::late_after(uint64_t number, std::chrono::nanoseconds wait) {
   self_->delayed_send(self_, wait, kv_late{number});
 }
 
+std::chrono::nanoseconds kv_store_core::asked_within(uint32_t deadline_ms) const {
+  const auto asked = deadline_ms == 0 ? unsaid_deadline : std::chrono::milliseconds(deadline_ms);
+  return std::min(asked, self_->state.setup.config.longest_read);
+}
+
+std::optional<queued_work> kv_store_core::take_waiting(uint64_t number) {
+  for (auto& queue : self_->state.waiting) {
+    const auto found = std::find_if(queue.begin(), queue.end(), [number](const queued_work& work) {
+      return work.number == number;
+    });
+    if (found == queue.end()) continue;
+    queued_work taken = std::move(*found);
+    queue.erase(found);
+    return taken;
+  }
+  return std::nullopt;
+}
+
 void kv_store_core::late(uint64_t number) {
   kv_store_state& state = self_->state;
-  if (const auto put = state.puts.find(number); put != state.puts.end()) {
+  if (const auto work = take_waiting(number)) {
+    state.card.count("works_skipped");
+    work->skipped();
+    answer_drain();
+  } else if (const auto put = state.puts.find(number); put != state.puts.end()) {
     if (!put->second.promise.pending()) return;
     // The work itself goes on to where it can be let go of; a worker may have it now.
     state.card.count("puts_late");
@@ -112,6 +189,8 @@ void kv_store_core::late(uint64_t number) {
     state.card.count("reads_late");
     read->second.promise.deliver(
         read_done(read->second.work->keys.size(), wire::KvReadStatus::FAILED));
+  } else if (const auto running = state.running.find(number); running != state.running.end()) {
+    running->second.late();
   } else if (const auto waiter = state.waiters.find(number); waiter != state.waiters.end()) {
     waiter->second.promise.deliver(
         to_wire(store().changes_after(waiter->second.after, waiter->second.limit)));
@@ -133,13 +212,14 @@ caf::typed_response_promise<wire::msg<wire::Ack>> kv_store_core::drain() {
 
 void kv_store_core::answer_drain() {
   kv_store_state& state = self_->state;
-  const bool open = !state.puts.empty() || !state.reads.empty() || !state.running.empty() ||
-                    !state.writes_waiting.empty() || !state.reads_waiting.empty();
+  const bool open =
+      !state.puts.empty() || !state.reads.empty() || !state.running.empty() || works_waiting() > 0;
   if (!state.drained.pending() || open) return;
   auto promise = std::exchange(state.drained, {});
-  const bool taken = submit(
-      lane::writes, [store = state.setup.backing.store] { static_cast<void>(store->flush()); },
-      [promise]() mutable { promise.deliver(wire::msg<wire::Ack>{}); });
+  const bool taken =
+      submit({.lane = work_lane::writes,
+              .run = [store = state.setup.backing.store] { static_cast<void>(store->flush()); },
+              .then = [promise]() mutable { promise.deliver(wire::msg<wire::Ack>{}); }});
   if (!taken) promise.deliver(wire::msg<wire::Ack>{});
 }
 
@@ -173,8 +253,20 @@ void kv_store_core::set_gauges() {
       {"waiters", state.waiters.size()},
       {"pulling_bytes", state.pulling_bytes},
       {"staged_bytes", state.staging->leases().used_bytes()},
-      {"works_waiting", state.reads_waiting.size() + state.writes_waiting.size()}};
+      {"hung", hung()},
+      {"works_waiting", works_waiting()}};
   for (const auto& [name, value] : gauges) state.card.set(name, static_cast<int64_t>(value));
+}
+
+void kv_store_core::watch() {
+  kv_store_state& state = self_->state;
+  if (!state.setup.log) return;
+  for (const store_event& event : state.watch.look(store().stats(), hung(), now())) {
+    const std::initializer_list<log_field> fields{
+        {"folder", state.watch.where()}, {"count", event.count}, {"why", event.why}};
+    event.good ? state.setup.log->info(event.name, fields)
+               : state.setup.log->warn(event.name, fields);
+  }
 }
 
 kv_store_impl_actor::behavior_type kv_store(
@@ -214,6 +306,7 @@ kv_store_impl_actor::behavior_type kv_store(
       [self](const feed_due&) { core{self}.feed(); },
       [self](const kv_store_tick&) {
         core{self}.expire_reads();
+        core{self}.watch();
         self->delayed_send(self, tick_every, kv_store_tick{});
       },
       [self](const drain_store&) { return core{self}.drain(); },

@@ -3,16 +3,19 @@
 #include "actors/cache/kv_backing.hpp"
 #include "actors/cache/put_work.hpp"
 #include "actors/cache/read_work.hpp"
+#include "actors/cache/store_watch.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/messages/kv_store.hpp"
 #include "actors/remote/remote_hub.hpp"
 #include "actors/serve/staging_area.hpp"
+#include "runtime/base/log.hpp"
 #include "runtime/net/transport.hpp"
 
 #include <caf/response_promise.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_response_promise.hpp>
 
+#include <array>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -31,6 +34,7 @@ struct kv_store_setup {
   std::function<std::chrono::milliseconds()> wall;  ///< the cluster's clock, since 1970
   /// Only the node knows how: with threads of their own, or simulated.
   std::function<kv_io_actor()> spawn_io;
+  std::shared_ptr<log_sink> log;  ///< may be null
 };
 
 /// A write from its message to its answer. The work belongs to an I/O actor while one has it.
@@ -54,17 +58,28 @@ struct change_waiter {
   caf::typed_response_promise<wire::msg<wire::KvChanges>> promise;
 };
 
-/// What waits for an I/O actor, and what follows in the store.
+/// What a piece of work waits for: a device that may hang, or only the index, which is memory and a
+/// journal. A hung device never takes the last I/O actor from the index.
+enum class work_lane : uint8_t { index, reads, writes };
+
+/// What waits for an I/O actor. When its time is over, `late` answers the asker; if it has not
+/// begun by then it is not done at all: `skipped` comes instead of `run`, `then` and `late`.
 struct queued_work {
-  std::function<void()> run;
-  std::function<void()> then;
+  work_lane lane = work_lane::index;
+  std::function<void()> run;              ///< in the I/O actor
+  std::function<void()> then = [] {};     ///< in the store, after it
+  std::function<void()> late = [] {};     ///< in the store; `then` still comes
+  std::function<void()> skipped = [] {};  ///< in the store
+  std::chrono::nanoseconds within{0};     ///< how long the asker waits; 0: nobody does
+  uint64_t number = 0;                    ///< 0: a new one
 };
 
 /// What an I/O actor does now.
 struct running_work {
   kv_io_actor worker;
-  std::function<void()> then;
-  bool writes = false;
+  std::function<void()> then, late;
+  work_lane lane = work_lane::index;
+  std::chrono::nanoseconds begun{};
 };
 
 struct kv_store_state {
@@ -74,9 +89,9 @@ struct kv_store_state {
   std::unique_ptr<staging_area> staging;
 
   std::vector<kv_io_actor> idle;
-  std::deque<queued_work> reads_waiting, writes_waiting;
+  std::array<std::deque<queued_work>, 3> waiting;  ///< by lane
   std::map<uint64_t, running_work> running;
-  uint32_t writes_running = 0;
+  std::array<uint32_t, 3> working{};  ///< by lane
 
   uint64_t next_number = 1;  ///< of works, puts, reads and waiters
   std::map<uint64_t, open_put> puts;
@@ -87,6 +102,7 @@ struct kv_store_state {
   std::map<uint64_t, change_waiter> waiters;
   bool feed_wakes = false;     ///< a `feed_due` is on its way
   uint64_t longest_block = 0;  ///< seen by this life
+  store_watch watch;
   bool draining = false;
   caf::typed_response_promise<wire::msg<wire::Ack>> drained;
 };

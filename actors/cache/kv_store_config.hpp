@@ -27,6 +27,8 @@ struct kv_store_config {
   uint64_t staging_bytes = uint64_t{256} << 20;
   uint32_t max_reads = 256;
   std::chrono::milliseconds read_lease{10'000};
+  std::chrono::milliseconds longest_read{60'000};
+  std::chrono::milliseconds stuck_after{10'000};
   uint32_t max_waiters = 1024;
   uint32_t changes_per_answer = 4096;
 
@@ -67,7 +69,8 @@ struct kv_store_config {
     v.field("low_mark", store.low_mark, real_between(0.01, 1.0), "Share at which that ends.");
     v.field("compact_below", store.compact_below, real_between(0, 1.0),
             "A file of blocks is rewritten when less of it is in use.");
-    v.field("io_workers", io_workers, between(1, 64), "Threads that wait for the device.");
+    v.field("io_workers", io_workers, between(1, 64),
+            "Threads that wait for the device; one more looks things up.");
     v.field("max_waiting_works", max_waiting_works, between(1, 1000000),
             "Reads and writes that may wait for such a thread.");
     v.field("max_puts", max_puts, between(1, 1000000), "Writes at once; more are refused.");
@@ -79,6 +82,12 @@ struct kv_store_config {
     v.field("max_reads", max_reads, between(1, 1000000), "Reads at once; more are refused.");
     v.field("read_lease", read_lease, between(100, 600000),
             "How long read blocks wait in memory for their reader.");
+    v.field("longest_read", longest_read, between(100, 3600000),
+            "Longest time for one question: blocks looked for, read, or listed.");
+    v.field(
+        "stuck_after", stuck_after, between(100, 3600000),
+        "A read or write of the device that takes longer counts as hung; when all threads hang, "
+        "reads and writes are refused at once.");
     v.field("max_waiters", max_waiters, between(1, 1000000),
             "Indexes that may wait for changes at once.");
     v.field("changes_per_answer", changes_per_answer, between(1, 65536),

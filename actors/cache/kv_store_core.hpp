@@ -2,12 +2,16 @@
 
 #include "actors/cache/kv_store.hpp"
 
+#include <optional>
+
 namespace deepinfer {
 
 /// What a store's handlers do. One for each handled message; the state is the actor's.
 class kv_store_core {
 public:
   using self_ptr = kv_store_impl_actor::stateful_pointer<kv_store_state>;
+
+  using open_promise = caf::typed_response_promise<wire::msg<wire::KvOpened>>;
 
   explicit kv_store_core(self_ptr self) : self_(self) {}
 
@@ -18,7 +22,7 @@ public:
   void pulled(uint64_t number);
 
   // reading (kv_store_read.cpp)
-  caf::typed_response_promise<wire::msg<wire::KvOpened>> open(wire::KvOpen::Reader msg);
+  open_promise open(wire::KvOpen::Reader msg);
   caf::typed_response_promise<wire::msg<wire::KvReadDone>> read(wire::KvRead::Reader msg);
   void renew(wire::KvRenew::Reader msg);
   void close(wire::KvClose::Reader msg);
@@ -43,16 +47,28 @@ public:
   caf::typed_response_promise<wire::msg<wire::Ack>> drain();
   void set_gauges();
   void work_done(uint64_t number);
+  /// What goes wrong in the store, into the log.
+  void watch();
 
 private:
-  enum class lane : uint8_t { reads, writes };
-
-  /// `then` follows in this actor. False: too much waits already.
-  [[nodiscard]] bool submit(lane where, std::function<void()> run, std::function<void()> then);
+  /// False: too much waits already.
+  [[nodiscard]] bool submit(queued_work work);
+  void enqueue(queued_work work);
   void dispatch();
-  void hand_over(lane where, queued_work work);
+  [[nodiscard]] std::optional<work_lane> next_lane() const;
+  void hand_over(queued_work work);
+  /// Takes work that has not begun out of its queue.
+  std::optional<queued_work> take_waiting(uint64_t number);
+  [[nodiscard]] size_t works_waiting() const;
+  /// I/O actors that have waited for the device for too long.
+  [[nodiscard]] uint32_t hung() const;
+  /// All that may wait for the device hang there: nothing more is sent after them.
+  [[nodiscard]] bool device_hangs() const;
+  [[nodiscard]] failure device_trouble() const;
   void answer_drain();
   void late_after(uint64_t number, std::chrono::nanoseconds wait);
+  /// What an asker waits, as far as this store goes along.
+  [[nodiscard]] std::chrono::nanoseconds asked_within(uint32_t deadline_ms) const;
 
   void put_reserved(uint64_t number);
   void pull_waiting();
@@ -61,8 +77,11 @@ private:
   void answer_put(open_put& put);
   void let_go(wire::Lease::Reader lease);
 
-  void open_done(const std::shared_ptr<open_work>& work,
-                 caf::typed_response_promise<wire::msg<wire::KvOpened>> promise);
+  void put_skipped(uint64_t number);
+
+  void close_unused(const storage::lease_ref& lease);
+  void read_skipped(uint64_t number);
+  void open_done(const std::shared_ptr<open_work>& work, open_promise& promise);
   [[nodiscard]] bool make_room(read_work& work);
   void read_over(uint64_t number);
 

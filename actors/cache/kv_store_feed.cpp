@@ -62,12 +62,22 @@ caf::typed_response_promise<wire::msg<wire::KvSnapshotPage>> kv_store_core::snap
   auto promise = self_->make_response_promise<wire::msg<wire::KvSnapshotPage>>();
   const uint32_t limit = std::clamp(msg.getLimit(), 1u, state.setup.config.changes_per_answer);
   const auto page = std::make_shared<storage::snapshot_page>();
-  const bool taken = submit(
-      lane::reads,
-      [store = state.setup.backing.store, page, cursor = msg.getCursor(), limit] {
-        *page = store->snapshot(cursor, limit);
-      },
-      [page, promise]() mutable { promise.deliver(to_wire(*page)); });
+  // Copies of a promise do not know of each other's answers.
+  const auto asker = std::make_shared<decltype(promise)>(promise);
+  const auto too_late = [asker] {
+    asker->deliver(to_caf({error_code::deadline_exceeded, "this store was too busy: ask again"}));
+  };
+  const bool taken =
+      !state.draining &&
+      submit({.run = [store = state.setup.backing.store, page, cursor = msg.getCursor(),
+                      limit] { *page = store->snapshot(cursor, limit); },
+              .then =
+                  [page, asker] {
+                    if (asker->pending()) asker->deliver(to_wire(*page));
+                  },
+              .late = too_late,
+              .skipped = too_late,
+              .within = asked_within(msg.getDeadlineMs())});
   if (!taken)
     promise.deliver(to_caf({error_code::no_capacity, "too many reads wait at this store"}));
   return promise;
@@ -107,20 +117,21 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
   kv_store_state& state = self_->state;
   auto promise = self_->make_response_promise<wire::msg<wire::KvPurged>>();
   const auto removed = std::make_shared<result<uint64_t>>(uint64_t{0});
-  const bool taken = submit(
-      lane::writes,
-      [store = state.setup.backing.store, removed, scope = storage::scope_id{msg.getScope()},
-       clocks = clocks()] { *removed = store->purge(scope, clocks); },
-      [this_ = *this, removed, promise]() mutable {
-        if (!*removed) {
-          promise.deliver(to_caf(removed->error()));
-          return;
-        }
-        wire::draft<wire::KvPurged> out;
-        out->setBlocks(**removed);
-        promise.deliver(out.freeze());
-        this_.changed();
-      });
+  // Done however late: who asks for it wants it done.
+  const bool taken = submit({.run = [store = state.setup.backing.store, removed,
+                                     scope = storage::scope_id{msg.getScope()},
+                                     clocks = clocks()] { *removed = store->purge(scope, clocks); },
+                             .then =
+                                 [this_ = *this, removed, promise]() mutable {
+                                   if (!*removed) {
+                                     promise.deliver(to_caf(removed->error()));
+                                     return;
+                                   }
+                                   wire::draft<wire::KvPurged> out;
+                                   out->setBlocks(**removed);
+                                   promise.deliver(out.freeze());
+                                   this_.changed();
+                                 }});
   state.card.count("purges");
   if (!taken)
     promise.deliver(to_caf({error_code::no_capacity, "too many writes wait: purge again"}));

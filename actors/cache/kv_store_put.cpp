@@ -27,7 +27,7 @@ caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
   kv_store_state& state = self_->state;
   auto promise = self_->make_response_promise<wire::msg<wire::KvPutDone>>();
   const auto& config = state.setup.config;
-  auto work = read_put(msg, {config.store.max_batch, config.pull_bytes});
+  auto work = read_put(msg, {config.store.max_batch, config.pull_bytes, config.store.group_blocks});
   if (!work) {
     state.card.count("puts_malformed");
     let_go(msg.get().getLease());
@@ -39,21 +39,34 @@ caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
   const auto time = std::min<std::chrono::nanoseconds>(
       std::chrono::milliseconds(msg.get().getDeadlineMs()), config.longest_put);
   (*work)->context.now = clocks();
+  const auto refuse = [&](KvPutOutcome outcome) {
+    state.card.count("puts_refused");
+    let_go(msg.get().getLease());
+    (*work)->outcomes.assign((*work)->items.size(), outcome);
+    promise.deliver(put_done((*work)->outcomes));
+    return promise;
+  };
+  if (device_hangs()) return refuse(KvPutOutcome::FAILED);
   const bool taken =
       state.puts.size() < config.max_puts && !state.draining &&
       submit(
-          lane::writes,
-          [store = state.setup.backing.store, work = *work] { reserve_put(*store, *work); },
-          [this_ = *this, number]() mutable { this_.put_reserved(number); });
-  if (!taken) {
-    state.card.count("puts_refused");
-    let_go(msg.get().getLease());
-    promise.deliver(put_done((*work)->outcomes));  // busy, all of them
-    return promise;
-  }
+          {.run = [store = state.setup.backing.store, work = *work] { reserve_put(*store, *work); },
+           .then = [this_ = *this, number]() mutable { this_.put_reserved(number); },
+           .skipped = [this_ = *this, number]() mutable { this_.put_skipped(number); },
+           .number = number});
+  if (!taken) return refuse(KvPutOutcome::BUSY);
   state.puts.emplace(number, open_put{*std::move(work), promise, now() + time, 0});
   late_after(number, time);
   return promise;
+}
+
+/// Nothing was reserved: its time was over before.
+void kv_store_core::put_skipped(uint64_t number) {
+  kv_store_state& state = self_->state;
+  state.card.count("puts_late");
+  put_work& work = *state.puts.at(number).work;
+  work.outcomes.assign(work.items.size(), KvPutOutcome::STALE);
+  end_put(number);
 }
 
 void kv_store_core::put_reserved(uint64_t number) {
@@ -140,10 +153,10 @@ void kv_store_core::pulled(uint64_t number) {
     else
       finish_put(*store, *work, clocks);
   };
-  const auto then = [this_ = *this, number]() mutable { this_.end_put(number); };
   // What was pulled is not thrown away because of a long queue: its length is that of `max_puts`.
-  state.writes_waiting.push_back({std::move(run), then});
-  dispatch();
+  enqueue({.lane = work_lane::writes,
+           .run = std::move(run),
+           .then = [this_ = *this, number]() mutable { this_.end_put(number); }});
 }
 
 void kv_store_core::answer_put(open_put& put) {

@@ -17,8 +17,7 @@ constexpr size_t most_suspected = 64;
 
 }  // namespace
 
-caf::typed_response_promise<wire::msg<wire::KvOpened>> kv_store_core::open(
-    wire::KvOpen::Reader msg) {
+kv_store_core::open_promise kv_store_core::open(wire::KvOpen::Reader msg) {
   kv_store_state& state = self_->state;
   auto promise = self_->make_response_promise<wire::msg<wire::KvOpened>>();
   const auto refuse = [&promise](const failure& why) {
@@ -33,31 +32,40 @@ caf::typed_response_promise<wire::msg<wire::KvOpened>> kv_store_core::open(
   work->keys = *std::move(keys);
   work->tokens = *std::move(tokens);
   work->first_depth = msg.getFirstDepth();
+  if (device_hangs()) return refuse(device_trouble());
   const bool files = !state.setup.backing.folder.empty();
+  // Copies of a promise do not know of each other's answers.
+  const auto asker = std::make_shared<open_promise>(promise);
+  const auto too_late = [asker] {
+    asker->deliver(to_caf({error_code::deadline_exceeded, "this store was too busy: ask again"}));
+  };
   const bool taken =
       !state.draining &&
-      submit(
-          lane::reads,
-          [store = state.setup.backing.store, work, files, clocks = clocks()] {
-            work->match = store->match({work->keys, work->tokens, {}, work->first_depth},
-                                       storage::lease_wish::grant, clocks);
-            if (files && work->match && work->match->blocks > 0)
-              work->places = store->places(std::span{work->keys}.first(work->match->blocks));
-          },
-          [this_ = *this, work, promise]() mutable { this_.open_done(work, promise); });
+      submit({.run =
+                  [store = state.setup.backing.store, work, files, clocks = clocks()] {
+                    work->match = store->match({work->keys, work->tokens, {}, work->first_depth},
+                                               storage::lease_wish::grant, clocks);
+                    if (files && work->match && work->match->blocks > 0)
+                      work->places =
+                          store->places(std::span{work->keys}.first(work->match->blocks));
+                  },
+              .then = [this_ = *this, work, asker]() mutable { this_.open_done(work, *asker); },
+              .late = too_late,
+              .skipped = too_late,
+              .within = asked_within(msg.getDeadlineMs())});
   if (!taken) return refuse({error_code::no_capacity, "too many reads wait at this store"});
   state.card.count("opens");
   return promise;
 }
 
-void kv_store_core::open_done(const std::shared_ptr<open_work>& work,
-                              caf::typed_response_promise<wire::msg<wire::KvOpened>> promise) {
+void kv_store_core::open_done(const std::shared_ptr<open_work>& work, open_promise& promise) {
   const kv_store_state& state = self_->state;
   if (!work->match) {
-    promise.deliver(to_caf(work->match.error()));
+    if (promise.pending()) promise.deliver(to_caf(work->match.error()));
     return;
   }
   const storage::prefix_match& match = *work->match;
+  if (!promise.pending()) return close_unused(match.lease);  // nobody hears of it
   const kv_backing& backing = state.setup.backing;
   wire::draft<wire::KvOpened> out;
   out->setBlocks(match.blocks);
@@ -111,27 +119,42 @@ caf::typed_response_promise<wire::msg<wire::KvReadDone>> kv_store_core::read(
   work->lease = {msg.getLease(), msg.getEpoch()};
   work->places = store().places(work->keys);
   const uint64_t number = state.next_number++;
-  const auto refuse = [&] {
-    state.card.count("reads_without_room");
-    promise.deliver(read_done(work->keys.size(), wire::KvReadStatus::NO_ROOM));
+  const auto refuse = [&](std::string_view counter, wire::KvReadStatus status) {
+    state.card.count(counter);
+    promise.deliver(read_done(work->keys.size(), status));
     return promise;
   };
+  if (device_hangs()) return refuse("reads_refused", wire::KvReadStatus::FAILED);
   if (state.draining || state.reads.size() >= state.setup.config.max_reads || !make_room(*work))
-    return refuse();
-  const bool taken = submit(
-      lane::reads,
-      [store = state.setup.backing.store, work, clocks = clocks()] {
-        read_blocks(*store, *work, clocks);
-      },
-      [this_ = *this, number]() mutable { this_.read_over(number); });
+    return refuse("reads_without_room", wire::KvReadStatus::NO_ROOM);
+  const bool taken =
+      submit({.lane = work_lane::reads,
+              .run = [store = state.setup.backing.store, work,
+                      clocks = clocks()] { read_blocks(*store, *work, clocks); },
+              .then = [this_ = *this, number]() mutable { this_.read_over(number); },
+              .skipped = [this_ = *this, number]() mutable { this_.read_skipped(number); },
+              .within = asked_within(msg.getDeadlineMs()),
+              .number = number});
   if (!taken) {
     if (work->room.lease != 0) static_cast<void>(state.staging->leases().release(work->room.lease));
-    return refuse();
+    return refuse("reads_without_room", wire::KvReadStatus::NO_ROOM);
   }
   state.card.count("reads");
   state.reads.emplace(number, open_read{work, promise, work->room.lease});
-  late_after(number, std::chrono::milliseconds(msg.getDeadlineMs()));
   return promise;
+}
+
+/// Its time was over before a worker had it.
+void kv_store_core::read_skipped(uint64_t number) {
+  kv_store_state& state = self_->state;
+  const auto found = state.reads.find(number);
+  if (found == state.reads.end()) return;
+  open_read gone = std::move(found->second);
+  state.reads.erase(found);
+  state.card.count("reads_late");
+  if (gone.staged != 0) static_cast<void>(state.staging->leases().release(gone.staged));
+  if (gone.promise.pending())
+    gone.promise.deliver(read_done(gone.work->keys.size(), wire::KvReadStatus::FAILED));
 }
 
 void kv_store_core::read_over(uint64_t number) {
@@ -180,12 +203,23 @@ void kv_store_core::close(wire::KvClose::Reader msg) {
   const storage::lease_ref lease{msg.getLease(), msg.getEpoch()};
   const storage::lease_use use{msg.getUsed() ? storage::use_kind::used : storage::use_kind::unused,
                                *traffic};
-  const bool taken = submit(
-      lane::writes,
-      [store = self_->state.setup.backing.store, lease, use, clocks = clocks()] {
-        static_cast<void>(store->release(lease, use, clocks));
-      },
-      [this_ = *this]() mutable { this_.changed(); });
+  const bool taken =
+      submit({.run = [store = self_->state.setup.backing.store, lease, use,
+                      clocks = clocks()] { static_cast<void>(store->release(lease, use, clocks)); },
+              .then = [this_ = *this]() mutable { this_.changed(); },
+              // by then the lease has ended by its time
+              .skipped = [self = self_] { self->state.card.count("closes_dropped"); },
+              .within = self_->state.setup.config.store.lease_ttl});
+  if (!taken) self_->state.card.count("closes_dropped");
+}
+
+void kv_store_core::close_unused(const storage::lease_ref& lease) {
+  if (lease == storage::lease_ref{}) return;
+  self_->state.card.count("opens_late");
+  const bool taken =
+      submit({.run = [store = self_->state.setup.backing.store, lease,
+                      clocks = clocks()] { static_cast<void>(store->release(lease, {}, clocks)); },
+              .then = [] {}});
   if (!taken) self_->state.card.count("closes_dropped");  // the lease ends by its time
 }
 
@@ -199,16 +233,18 @@ void kv_store_core::report_bad(wire::KvReportBad::Reader msg) {
       !state.suspected.insert(key).second)
     return;
   const bool taken = submit(
-      lane::reads,
-      [store = state.setup.backing.store, key, length = place.length, clocks = clocks()] {
-        std::vector<std::byte> bytes(length);
-        const storage::read_item item{key, bytes};
-        static_cast<void>(store->read({&item, 1}, {}, clocks));
-      },
-      [this_ = *this, key]() mutable {
-        this_.self_->state.suspected.erase(key);
-        this_.changed();
-      });
+      {.lane = work_lane::reads,
+       .run =
+           [store = state.setup.backing.store, key, length = place.length, clocks = clocks()] {
+             std::vector<std::byte> bytes(length);
+             const storage::read_item item{key, bytes};
+             static_cast<void>(store->read({&item, 1}, {}, clocks));
+           },
+       .then =
+           [this_ = *this, key]() mutable {
+             this_.self_->state.suspected.erase(key);
+             this_.changed();
+           }});
   if (!taken) state.suspected.erase(key);
 }
 

@@ -68,6 +68,30 @@ result<void> check_block(wire::BlockWrite::Reader block) {
 
 }  // namespace
 
+namespace {
+
+/// Blocks may be left out (they are stored, or lost); what follows one another is its child.
+result<void> check_order(std::span<const storage::reserve_item> items, uint32_t group_blocks) {
+  const auto group_of = [group_blocks](const storage::reserve_item& item) {
+    return group_blocks == 0 ? 0 : item.depth / group_blocks;
+  };
+  for (size_t i = 1; i < items.size(); ++i) {
+    const storage::reserve_item &last = items[i - 1], &next = items[i];
+    if (group_of(last) != group_of(next))
+      return failure{error_code::invalid_argument,
+                     "a write has blocks of one group; these are at depths " +
+                         std::to_string(last.depth) + " and " + std::to_string(next.depth) +
+                         " of groups of " + std::to_string(group_blocks) +
+                         ": split it, and set kvstore.group_blocks equal on all nodes"};
+    if (next.depth <= last.depth || (next.depth == last.depth + 1 && next.parent != last.key))
+      return failure{error_code::invalid_argument,
+                     "a write has blocks of one chain, parents first; split it"};
+  }
+  return {};
+}
+
+}  // namespace
+
 uint64_t put_work::granted_bytes() const {
   uint64_t sum = 0;
   for (size_t i = 0; i < reserved.size(); ++i)
@@ -107,6 +131,7 @@ result<std::shared_ptr<put_work>> read_put(const wire::msg<wire::KvPut>& message
     work->sources.push_back({ref.getRegion(), ref.getOffset(), ref.getDigestHi(), ref.getDigestLo(),
                              block.getChecksum()});
   }
+  if (const auto one = check_order(work->items, limits.group_blocks); !one) return one.error();
   if (bytes > limits.max_bytes)
     return failure{error_code::too_large, std::to_string(bytes) + " bytes in one write; at most " +
                                               std::to_string(limits.max_bytes) +

@@ -11,7 +11,8 @@ namespace deepinfer {
 
 struct put_limits {
   size_t max_blocks = 4096;
-  uint64_t max_bytes = 0;  ///< of all blocks together
+  uint64_t max_bytes = 0;     ///< of all blocks together
+  uint32_t group_blocks = 0;  ///< as of the store; 0: it has no groups
 };
 
 /// Where the bytes of one block are pulled from, and what they must be.
@@ -41,7 +42,9 @@ struct put_work {
   [[nodiscard]] uint64_t granted_bytes() const;
 };
 
-/// `invalid_argument` or `too_large` for what no store would take.
+/// `invalid_argument` or `too_large` for what no store would take, as blocks that are not of one
+/// chain and one group, parents first: a group is placed as a whole, so the rest is not this
+/// store's.
 [[nodiscard]] result<std::shared_ptr<put_work>> read_put(const wire::msg<wire::KvPut>& message,
                                                          const put_limits& limits);
 

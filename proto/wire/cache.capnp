@@ -86,6 +86,7 @@ struct KvOpen {
   keys @0 :Data;
   tokens @1 :Data;       # of those blocks
   firstDepth @2 :UInt32; # of keys[0] in its sequence
+  deadlineMs @3 :UInt32; # a later answer is of no use, and its lease is closed; 0: the store's own limit
 }
 
 struct BlockPlace {
@@ -198,6 +199,7 @@ struct KvChanges {
 struct KvSnapshotQuery {
   cursor @0 :UInt64;
   limit @1 :UInt32;
+  deadlineMs @2 :UInt32;   # 0: the store's own limit
 }
 
 struct KvSnapshotPage {

@@ -4,6 +4,7 @@
 #include "actors/cache/kv_store.hpp"
 #include "actors/cache/kv_wire.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/base/log.hpp"
 #include "storage/memory/memory_store.hpp"
 #include "tests/support/block_chain.hpp"
 #include "tests/support/remote_world.hpp"
@@ -68,6 +69,7 @@ public:
     setup.hub = &home.hub;
     setup.transport = home.transport.get();
     setup.wall = [this] { return wall(); };
+    setup.log = log;
     setup.spawn_io = spawn_io ? spawn_io : [this] {
       return kv_io_actor{home.world.system.spawn(kv_io, std::cref(home.hub))};
     };
@@ -135,8 +137,12 @@ public:
     return all;
   }
 
-  static wire::msg<wire::KvOpen> open_of(const block_chain& chain, uint32_t from, uint32_t to) {
+  static wire::msg<wire::KvOpen> open_of(const block_chain& chain,
+                                         uint32_t from,
+                                         uint32_t to,
+                                         milliseconds deadline = milliseconds{0}) {
     wire::draft<wire::KvOpen> out;
+    out->setDeadlineMs(static_cast<uint32_t>(deadline.count()));
     const auto keys = keys_as_data(std::span{chain.keys}.subspan(from, to - from));
     out->setKeys({reinterpret_cast<const kj::byte*>(keys.data()), keys.size()});
     const auto tokens = std::span{chain.tokens}.subspan(size_t{from} * chain_tokens,
@@ -212,6 +218,14 @@ public:
     return 0;
   }
 
+  /// Lines of the log with this event.
+  [[nodiscard]] size_t logged(const std::string& event) const {
+    size_t count = 0;
+    for (const std::string& line : log->tail(200))
+      count += line.find(' ' + event + ' ') == std::string::npos ? 0 : 1;
+    return count;
+  }
+
   remote_world net;
   remote_node& home;
   remote_node& peer;
@@ -219,6 +233,8 @@ public:
   kv_store_config config;
   std::string folder;
   std::function<kv_io_actor()> spawn_io;
+  std::shared_ptr<ring_log> log = std::make_shared<ring_log>(
+      200, log_level::debug, [] { return std::chrono::sys_time<milliseconds>{}; });
   std::unique_ptr<staging_area> staging;  ///< of the client
   kv_backing backing;
   kv_store_impl_actor local;
