@@ -16,10 +16,11 @@ struct cache_config {
   std::string persist_by = "decode";
   uint32_t min_hit_blocks = 2;
   std::string share = "tenant";
-  std::chrono::milliseconds match_within{20};
+  std::chrono::milliseconds match_within{100};
   std::string fetch_policy = "timeout";
   std::chrono::milliseconds fetch_within{10000};
   std::chrono::milliseconds ring_within{1000};
+  uint64_t copy_bytes = uint64_t{1} << 30;
 
   template <class V>
   void describe(V& v) {
@@ -34,9 +35,10 @@ struct cache_config {
     v.field("share", share, one_of({"tenant", "organization"}),
             "Who may use the same blocks: a tenant alone, or all tenants of an organization whose "
             "requests name one (gateway.trust_tenant_header).");
-    v.field("match_within", match_within, between(1, 10000),
-            "How long a request waits to hear what is stored of its prompt; then it goes on "
-            "without.");
+    v.field(
+        "match_within", match_within, between(1, 10000),
+        "How long a request waits to hear what is stored of its prompt; then it goes on without, "
+        "and its blocks are not stored. On idle machines the answer takes a millisecond.");
     v.field("fetch_policy", fetch_policy, one_of({"timeout", "wait"}),
             "How long an engine waits for the blocks of a hit: as long as computing them would "
             "take, or as long as fetch_within.");
@@ -44,6 +46,9 @@ struct cache_config {
             "Longest time to bring the blocks of a hit; then the good ones are used.");
     v.field("ring_within", ring_within, between(10, 60000),
             "Longest time to pull window rings from another node; then a replay makes them.");
+    v.bytes("copy_bytes", copy_bytes, between(1 << 20, int64_t{1} << 40),
+            "Memory of a prefill engine for verified blocks on their way into sequences; hits wait "
+            "for it in turns, and a longer one is cut.");
   }
 };
 

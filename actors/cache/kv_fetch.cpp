@@ -133,6 +133,7 @@ void send_answer(self_ptr self, const fetch::answer& answer) {
   }
   out->initWhy().setCode(static_cast<uint16_t>(answer.why.code));
   out->getWhy().setDetail(answer.why.detail);
+  out->setHoldMs(static_cast<uint32_t>(state.setup.config.hold.count()));
   found->second.promise.deliver(out.freeze());
 }
 

@@ -101,6 +101,7 @@ std::vector<duty> engine_duties() {
             {"rings_pulled", "RINGS"},
             {"rings_missed", "NO RINGS", unit::count, 2},
             {"hits_shortened", "SHORTENED", unit::count, 2},
+            {"holds_ran_out", "TOO LATE", unit::count, 3},
             {"blocks_bad", "BAD", unit::alarm, 1}}},
           {"kv_writer",
            "WRITING",

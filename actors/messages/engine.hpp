@@ -118,6 +118,9 @@ struct rings_arrived {
   std::vector<model::state_part> parts;
 };
 
+/// More of what nobody took over is read out for the stores.
+struct read_out_more {};
+
 struct engine_tick {};
 
 /// Takes nothing new; answered when nothing is left, sequences waiting to be fetched included.
@@ -131,5 +134,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_turn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::batch_sibling)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::sequence_pulled)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::rings_arrived)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::read_out_more)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::engine_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_engine)

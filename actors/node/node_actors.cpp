@@ -226,10 +226,11 @@ private:
       return made;
     };
     if (prefill)
-      setup.spawn_swap = [system = &system_, in_service = service(), hub = plan_.hub,
-                          console = made_.console](const swap_sink_actor& engine) {
-        const kv_swap_actor made = in_service ? system->spawn<caf::detached>(kv_swap, hub, engine)
-                                              : system->spawn(kv_swap, hub, engine);
+      setup.spawn_swap = [system = &system_, in_service = service(), console = made_.console](
+                             const kv_swap_config& config, const swap_sink_actor& engine) {
+        const kv_swap_actor made = in_service
+                                       ? system->spawn<caf::detached>(kv_swap, config, engine)
+                                       : system->spawn(kv_swap, config, engine);
         caf::anon_send(console, track_actor{"kv_swap", made});
         return made;
       };

@@ -73,6 +73,8 @@ void set_gauges(engine_state& state) {
   state.card.set("state_tokens", static_cast<int64_t>(state.setup.config.planner.state_tokens));
   state.card.set("receivers", static_cast<int64_t>(state.watched.size()));
   state.card.set("transfers", static_cast<int64_t>(state.transfers.size()));
+  state.card.set("ring_pulls", state.ring_pulls);
+  state.card.set("handovers_read_out", static_cast<int64_t>(state.read_outs.size()));
   state.card.set("staged", static_cast<int64_t>(state.staging->leases().live()));
   state.card.set("staged_bytes", static_cast<int64_t>(state.staging->leases().used_bytes()));
 }
@@ -126,6 +128,7 @@ engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engi
       [self](const swap_checked& what) { engine_core{self}.hit_checked(what); },
       [self](const swap_begun& what) { engine_core{self}.begin_hit(what); },
       [self](const wire::msg<wire::Members>& table) { engine_core{self}.members(table.get()); },
+      [self](const read_out_more&) { engine_core{self}.read_out_next(); },
       [self](const engine_tick&) { on_tick(self); },
   };
 }

@@ -18,6 +18,7 @@
 #include <caf/typed_response_promise.hpp>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -76,7 +77,7 @@ struct engine_setup {
   /// Spawns one of the two batch actors; only the node knows how (own thread, or simulated).
   std::function<batch_actor(const batch_config&, const step_sink_actor&)> spawn_batch;
   /// The same for the actor that swaps blocks in; empty: hints are not used.
-  std::function<kv_swap_actor(const swap_sink_actor&)> spawn_swap;
+  std::function<kv_swap_actor(const kv_swap_config&, const swap_sink_actor&)> spawn_swap;
 };
 
 using engine_impl_actor =
@@ -87,6 +88,7 @@ using engine_impl_actor =
                          caf::reacts_to<swap_checked>,
                          caf::reacts_to<swap_begun>,
                          caf::reacts_to<wire::msg<wire::Members>>,
+                         caf::reacts_to<read_out_more>,
                          caf::reacts_to<engine_tick>>;
 
 /// One sequence of a request on this engine.
@@ -127,10 +129,17 @@ struct engine_transfer {
 
 /// What the engine that takes a sequence over would store of it, still in the staging area.
 struct unsent_blocks {
-  cache_line cache;
-  uint32_t stored_blocks = 0;
-  std::vector<int32_t> tokens;
-  std::vector<staged_part> parts;
+  sequence_chain chain;
+  std::vector<int32_t> tokens;     ///< computed ones
+  std::vector<staged_part> parts;  ///< behind the stored ones
+};
+
+/// A hand-over that came to nothing, on its way to the writer piece by piece: reading out a long
+/// one takes as long as a step. Its lease keeps it in place.
+struct hand_over_read_out {
+  uint64_t lease = 0;
+  unsent_blocks from;
+  size_t next = 0;  ///< of its parts
 };
 
 struct staged_for {
@@ -171,6 +180,8 @@ struct engine_state {
   std::chrono::nanoseconds last_step{};  ///< when a step ended, or began on an idle engine
   /// Handed over and not yet fetched: who to free when the request is given up.
   std::unordered_map<request_id, staged_for> staged;
+  std::deque<hand_over_read_out> read_outs;  ///< at most as many as fit into the staging area
+  uint32_t ring_pulls = 0;                   ///< asked for, and not over
   bool draining = false;
   caf::typed_response_promise<wire::msg<wire::Ack>> drained;
 };

@@ -33,7 +33,8 @@ result<void> engine_core::start(const engine_setup& setup) {
         state.batches[i]);  // an engine without its batches is none, and the other way round
   }
   if (setup.role == engine_role::prefill && setup.cache.enabled && setup.spawn_swap) {
-    state.swap = setup.spawn_swap(swap_sink_actor{engine_impl_actor{self_}});
+    state.swap = setup.spawn_swap({setup.hub, setup.cache.copy_bytes},
+                                  swap_sink_actor{engine_impl_actor{self_}});
     self_->link_to(state.swap);
   }
   return {};
@@ -167,10 +168,7 @@ void engine_core::receiver_gone(const caf::actor_addr& sink) {
   std::vector<uint64_t> leases;
   for (const auto& [request, staged] : self_->state.staged)
     if (staged.sink.address() == sink) leases.push_back(staged.lease);
-  for (const uint64_t lease : leases) {
-    hand_over_failed(lease);
-    release_lease(lease);
-  }
+  for (const uint64_t lease : leases) hand_over_failed(lease);
 }
 
 caf::typed_response_promise<wire::msg<wire::Ack>> engine_core::drain() {
@@ -185,8 +183,8 @@ caf::typed_response_promise<wire::msg<wire::Ack>> engine_core::drain() {
 
 void engine_core::answer_drain() {
   engine_state& state = self_->state;
-  const bool empty =
-      state.planner.idle() && state.transfers.empty() && state.staging->leases().live() == 0;
+  const bool empty = state.planner.idle() && state.transfers.empty() && state.ring_pulls == 0 &&
+                     state.staging->leases().live() == 0;
   if (state.draining && empty && state.drained.pending())
     state.drained.deliver(wire::msg<wire::Ack>{});
 }
@@ -301,7 +299,7 @@ void engine_core::finish(slot_id slot) {
   engine_sequence& s = state.sequences.at(slot);
   if (s.ended) return;
   s.ended = true;
-  abandon_hit(s);
+  abandon_hit(slot);
   unwatch(s.sink);
   if (const auto found = state.by_request.find(s.request);
       found != state.by_request.end() && found->second == slot)
@@ -334,13 +332,9 @@ void engine_core::collect_freed() {
 
 void engine_core::expire() {
   engine_state& state = self_->state;
-  if (const auto ended = state.staging->leases().expire(now()); !ended.empty()) {
-    state.card.count("leases_expired", static_cast<int64_t>(ended.size()));
-    for (const uint64_t id : ended) {
-      hand_over_failed(id);
-      lease_ended(id);
-    }
-    restage();
+  for (const uint64_t id : state.staging->leases().due(now())) {
+    state.card.count("leases_expired");
+    hand_over_failed(id);
   }
   std::vector<slot_id> late;
   for (const auto& [slot, s] : state.sequences)

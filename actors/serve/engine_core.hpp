@@ -39,8 +39,10 @@ public:
   /// More outputs may be sent; kept for later while the sequence is still on its way here.
   void grant(schedule::slot_id slot, uint32_t outputs);
   void release_lease(uint64_t id);
-  /// The reader of what was staged under a lease will not come, or came in vain.
+  /// The reader of what was staged under a lease will not come, or came in vain: its blocks are
+  /// stored from here if that is what the taker would have done, then the lease ends.
   void hand_over_failed(uint64_t lease);
+  void read_out_next();
   /// The receiver of a sequence has ended: nobody wants what is computed or staged for it.
   void receiver_gone(const caf::actor_addr& sink);
   /// Frees what was staged for that leg, if it still is.
@@ -76,7 +78,8 @@ private:
   void compute_all(schedule::slot_id slot);
   void restart(schedule::slot_id slot);
   void release_fetch(engine_sequence& s, uint32_t used_blocks);
-  void abandon_hit(engine_sequence& s);
+  void drop_copies(schedule::slot_id slot, engine_sequence& s);
+  void abandon_hit(schedule::slot_id slot);
   // engine_persist.cpp
   [[nodiscard]] uint32_t ring_boundary(const engine_sequence& s) const;
   void plan_read_out(const engine_sequence& s,
@@ -92,7 +95,6 @@ private:
   void persist_computed(engine_sequence& s, std::vector<model::state_part>& parts);
   [[nodiscard]] std::optional<unsent_blocks> unsent(const engine_sequence& s,
                                                     const staged_sequence& staged) const;
-  void persist_unsent(const staged_for& staged);
 
   void hand_over(schedule::slot_id slot, std::vector<model::state_part> parts);
   bool stage(schedule::slot_id slot);

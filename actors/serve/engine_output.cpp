@@ -132,11 +132,6 @@ void engine_core::release_lease(uint64_t id) {
   answer_drain();
 }
 
-void engine_core::hand_over_failed(uint64_t lease) {
-  for (const auto& [request, staged] : self_->state.staged)
-    if (staged.lease == lease) return persist_unsent(staged);
-}
-
 void engine_core::lease_ended(uint64_t id) {
   auto& staged = self_->state.staged;
   for (auto it = staged.begin(); it != staged.end(); ++it) {
@@ -150,9 +145,7 @@ void engine_core::lease_ended(uint64_t id) {
 void engine_core::forget_staged(const request_id& request, leg_epoch leg) {
   const auto found = self_->state.staged.find(request);
   if (found == self_->state.staged.end() || found->second.leg != leg) return;
-  const uint64_t lease = found->second.lease;
-  hand_over_failed(lease);
-  release_lease(lease);
+  hand_over_failed(found->second.lease);
 }
 
 }  // namespace deepinfer

@@ -12,6 +12,9 @@ using schedule::engine_role;
 
 namespace {
 
+/// Of a hand-over that nobody took, between two looks into the mailbox: 7 MB of the largest model.
+constexpr size_t blocks_read_out = 64;
+
 bool somebody_persists(const engine_setup& setup) {
   return setup.cache.enabled && setup.writer && setup.budget && setup.cache.persist_by != "nobody";
 }
@@ -112,30 +115,55 @@ void engine_core::persist_computed(engine_sequence& s, std::vector<model::state_
 std::optional<unsent_blocks> engine_core::unsent(const engine_sequence& s,
                                                  const staged_sequence& staged) const {
   const engine_setup& setup = self_->state.setup;
-  const bool others_do = setup.cache.enabled && setup.writer && setup.cache.persist_by == "decode";
+  const bool others_do = somebody_persists(setup) && setup.cache.persist_by == "decode";
   if (!others_do || !s.cache.root) return std::nullopt;
-  unsent_blocks out{s.cache, s.stored_blocks, s.tokens, {}};
+  unsent_blocks out{s.chain, {s.tokens.begin(), s.tokens.end() - 1}, {}};
+  out.chain.skip(s.stored_blocks);
   for (const staged_part& part : staged.parts)
     if (part.kind == model::part_kind::block && part.index >= s.stored_blocks)
       out.parts.push_back(part);
   return out;
 }
 
-void engine_core::persist_unsent(const staged_for& staged) {
+void engine_core::hand_over_failed(uint64_t lease) {
   engine_state& state = self_->state;
-  if (!staged.blocks || staged.blocks->parts.empty()) return;
-  const unsent_blocks& from = *staged.blocks;
-  sequence_chain chain{from.cache};
-  chain.skip(from.stored_blocks);
+  const auto found = std::find_if(state.staged.begin(), state.staged.end(),
+                                  [lease](const auto& at) { return at.second.lease == lease; });
+  // Nobody could store any of this: not read out for nothing.
+  const bool wanted = found != state.staged.end() && found->second.blocks &&
+                      !found->second.blocks->parts.empty() && state.setup.budget->is_open();
+  if (!wanted || !state.staging->leases().keep(lease, now(), state.setup.config.lease_ttl))
+    return release_lease(lease);
+  state.card.count("handovers_persisted");
+  state.read_outs.push_back({lease, *std::move(found->second.blocks)});
+  lease_ended(lease);
+  if (state.read_outs.size() == 1) self_->send(self_, read_out_more{});
+}
+
+void engine_core::read_out_next() {
+  engine_state& state = self_->state;
+  if (state.read_outs.empty()) return;
+  hand_over_read_out& one = state.read_outs.front();
+  const uint64_t lease = one.lease;
+  // Steps are planned in between. Behind the end of a lease the bytes are others'.
+  const bool in_place =
+      state.staging->leases().renew(lease, now(), state.setup.config.lease_ttl).has_value();
   std::vector<model::state_part> parts;
-  // Nobody could store all of this: not read out for nothing.
-  if (!state.setup.budget || !state.setup.budget->is_open()) return;
-  for (const staged_part& part : from.parts) {
+  for (; in_place && one.next < one.from.parts.size() && parts.size() < blocks_read_out;
+       ++one.next) {
+    const staged_part& part = one.from.parts[one.next];
     const auto bytes = state.staging->bytes_of(part);
     parts.push_back({part.kind, part.index, {bytes.begin(), bytes.end()}});
   }
-  state.card.count("handovers_persisted");
-  persist(chain, std::span{from.tokens}.first(from.tokens.size() - 1), parts);
+  if (!parts.empty()) {
+    const size_t end = (size_t{parts.back().index} + 1) * cache_block_tokens;
+    persist(one.from.chain, std::span{one.from.tokens}.first(end), parts);
+  }
+  if (!in_place || !one.from.chain.open() || one.next == one.from.parts.size()) {
+    state.read_outs.pop_front();
+    release_lease(lease);
+  }
+  if (!state.read_outs.empty()) self_->send(self_, read_out_more{});
 }
 
 }  // namespace deepinfer

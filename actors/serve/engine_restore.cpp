@@ -118,6 +118,7 @@ void engine_core::start_hit(slot_id slot, wire::CacheHint::Reader hint) {
   const uint32_t blocks = hit.choice.plan.hit / cache_block_tokens;
   const auto within = fetch_deadline(s);
   hit.rings_within = std::min(within, state.setup.cache.ring_within);
+  hit.held_until = hit.asked + within;
   wire::draft<wire::KvFetch> out;
   write_block_key(out->initTicket(), ticket_of(s));
   out->setDeadlineMs(static_cast<uint32_t>(within.count()));
@@ -156,6 +157,7 @@ void engine_core::ask_rings(slot_id slot, wire::CacheHint::Reader hint) {
   write_block_key(out->initKey(), (*hit.keys)[hit.choice.plan.hit / cache_block_tokens - 1]);
   out->setLayout(s.cache.layout);
   hit.pulling = true;
+  ++state.ring_pulls;
   self_->request(*host, hit.rings_within, out.freeze())
       .then(
           [self = self_, slot, life = s.life](const wire::msg<wire::RingReady>& ready) {
@@ -200,10 +202,14 @@ void engine_core::pull_rings(slot_id slot, uint32_t life, const wire::msg<wire::
              });
 }
 
+// Once for each that was asked for, also when its sequence has ended: until then reads may be under
+// way, and somebody's lease is not given back.
 void engine_core::rings_pulled(rings_arrived what) {
+  engine_state& state = self_->state;
+  --state.ring_pulls;
+  answer_drain();
   engine_sequence* s = hit_of(what.slot, what.life);
   if (s == nullptr || !s->hit->pulling) return;
-  engine_state& state = self_->state;
   s->hit->pulling = false;
   if (what.outcome) {
     s->hit->rings = std::move(what.parts);
@@ -222,6 +228,7 @@ void engine_core::fetched(slot_id slot, uint32_t life, const wire::msg<wire::KvF
   if (s == nullptr) return;  // given back when the sequence ended
   engine_state& state = self_->state;
   s->hit->fetching = false;
+  s->hit->held_until += std::chrono::milliseconds(got.get().getHoldMs());
   auto opened = open_fetched(*state.arenas, got.get());
   if (!opened) return fetch_failed(slot, life, opened.error());
   uint64_t bytes = 0;
@@ -243,7 +250,7 @@ void engine_core::fetch_failed(slot_id slot, uint32_t life, const failure&) {
 
 // Nothing of the hit is used (any more).
 void engine_core::compute_all(slot_id slot) {
-  abandon_hit(self_->state.sequences.at(slot));
+  abandon_hit(slot);
   self_->state.planner.begin(slot, 0);
   pump();
 }
@@ -264,16 +271,19 @@ void engine_core::check_hit(slot_id slot) {
   if (!s.hit || !s.hit->fetched) return state.planner.begin(slot, 0);
   self_->send(state.swap, swap_check{slot, s.life, s.hit->fetched, s.hit->keys,
                                      state.setup.model->block_bytes()});
+  s.hit->copying = true;
+  s.hit->fetched.reset();
   state.card.sent(state.swap);
 }
 
 void engine_core::hit_checked(const swap_checked& what) {
   engine_sequence* s = hit_of(what.slot, what.life);
-  if (s == nullptr) return;
+  if (s == nullptr) return;  // dropped when the sequence ended
   engine_state& state = self_->state;
-  if (!what.all_good) state.card.count("blocks_bad");
   prefix_hit_state& hit = *s->hit;
-  const auto blocks = static_cast<uint32_t>(what.blocks->bytes.size());
+  // Whose hold has run out reads what others put there since: nobody's bytes are bad.
+  if (!what.all_good) state.card.count(now() < hit.held_until ? "blocks_bad" : "holds_ran_out");
+  const uint32_t blocks = what.blocks;
   schedule::restore_choice& choice = hit.choice;
   // Fewer blocks, or no rings: what is there decides anew (KV-9, KV-26).
   const bool whole = blocks * cache_block_tokens >= choice.plan.hit;
@@ -296,12 +306,20 @@ void engine_core::hit_checked(const swap_checked& what) {
   state.card.count("hits_used");
   state.card.count("tokens_cached", choice.plan.hit);
   state.card.count("tokens_replayed", choice.plan.hit - choice.plan.start);
-  hit.fetched.reset();
   hit.rings.clear();
-  if (!restored->loading) return begin_hit({what.slot, what.life, choice.plan.start});
-  self_->send(state.swap,
-              swap_load{what.slot, what.life, choice.plan.start, restored->loading, what.blocks});
+  if (!restored->loading) {
+    drop_copies(what.slot, *s);
+    return begin_hit({what.slot, what.life, choice.plan.start});
+  }
+  hit.copying = false;
+  self_->send(state.swap, swap_load{what.slot, what.life, choice.plan.start, restored->loading});
   state.card.sent(state.swap);
+}
+
+void engine_core::drop_copies(slot_id slot, engine_sequence& s) {
+  if (!std::exchange(s.hit->copying, false)) return;
+  self_->send(self_->state.swap, swap_drop{slot, s.life});
+  self_->state.card.sent(self_->state.swap);
 }
 
 void engine_core::begin_hit(const swap_begun& what) {
@@ -315,7 +333,7 @@ void engine_core::restart(slot_id slot) {
   engine_state& state = self_->state;
   engine_sequence& s = state.sequences.at(slot);
   state.card.count("restores_failed");
-  abandon_hit(s);
+  abandon_hit(slot);
   ++s.life;
   s.cell = std::make_shared<sequence_cell>();
   s.cell->state = state.setup.model->make_sequence();
@@ -333,8 +351,11 @@ void engine_core::release_fetch(engine_sequence& s, uint32_t used_blocks) {
   state.card.sent(s.hit->fetcher);
 }
 
-void engine_core::abandon_hit(engine_sequence& s) {
+void engine_core::abandon_hit(slot_id slot) {
+  engine_sequence& s = self_->state.sequences.at(slot);
+  if (!s.hit) return;
   release_fetch(s, 0);
+  drop_copies(slot, s);
   s.hit.reset();
 }
 

@@ -22,9 +22,11 @@ struct prefix_hit_state {
   bool fetching = false;   ///< asked, not answered
   bool holding = false;    ///< the fetch process keeps blocks for us
   bool pulling = false;    ///< rings: asked, not here
+  bool copying = false;    ///< kv_swap copies blocks for us, or has
   /// For the answer of their host, and again for the pull: no longer than blocks are waited for.
   std::chrono::milliseconds rings_within{};
   std::chrono::nanoseconds asked{};
+  std::chrono::nanoseconds held_until{};  ///< by the fetch process; its memory changes behind that
   std::shared_ptr<const fetched_prefix> fetched;
   std::vector<model::state_part> rings;  ///< empty: not to be had
 };

@@ -258,6 +258,7 @@ struct KvFetched {
   arenaEpoch @3 :UInt64;        # of the fetch process's life
   blocks @4 :List(FetchedBlock);
   why @5 :Common.Failure;       # why not all; code 0 when all are there
+  holdMs @6 :UInt32;            # how long behind the fetch's deadline they stay unless released
 }
 
 struct KvFetchRelease {

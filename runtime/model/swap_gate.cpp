@@ -21,13 +21,16 @@ void swap_gate::give_up() {
   changed_.notify_all();
 }
 
-bool swap_gate::pass(uint32_t stage, std::chrono::milliseconds most) {
+bool swap_gate::pass(uint32_t stage, swap_patience& patience) {
   std::unique_lock lock(mutex_);
-  if (!open_[stage] && !given_up_) {
+  const auto decided = [&] { return open_[stage] || given_up_; };
+  if (!decided() && patience.left().count() > 0) {
     blocked_.fetch_add(1);
     blocked_.notify_all();
-    if (!changed_.wait_for(lock, most, [&] { return open_[stage] || given_up_; })) given_up_ = true;
+    while (patience.left().count() > 0)
+      if (changed_.wait_for(lock, patience.take(), decided)) break;
   }
+  if (!decided()) given_up_ = true;
   return !given_up_;
 }
 

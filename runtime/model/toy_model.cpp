@@ -65,11 +65,12 @@ public:
   }
 
   void step(std::span<step_item> items) override {
+    swap_patience patience{options_.swap_wait};
     for (step_item& item : items) {
       item.sampled = -1;
       item.logprobs.clear();
       item.state_missing = false;
-      item.failed = !compute(item);
+      item.failed = !compute(item, patience);
     }
   }
 
@@ -101,13 +102,13 @@ public:
   [[nodiscard]] uint64_t block_bytes() const override { return options_.block_bytes; }
 
 private:
-  bool compute(step_item& item) {
+  bool compute(step_item& item, swap_patience& patience) {
     auto& target = static_cast<toy_sequence&>(*item.target);
     const int32_t next = target.last_sampled();
     const auto tokens = item.tokens.empty() ? std::span(&next, 1) : item.tokens;
     if (tokens.size() > options_.context_limit - target.computed_tokens()) return false;
     if (!std::ranges::all_of(tokens, [this](int32_t t) { return in_vocabulary(t); })) return false;
-    const auto blocks = target.await_blocks(options_.swap_wait, options_.import);
+    const auto blocks = target.await_blocks(patience, options_.import);
     item.state_missing = blocks == toy_sequence::arrival::missing;
     if (blocks != toy_sequence::arrival::complete) return false;
     for (const int32_t token : tokens) target.push(token);

@@ -129,14 +129,13 @@ std::shared_ptr<swap_in> toy_sequence::loading() const {
   return landing_ ? make_swap_in(landing_) : nullptr;
 }
 
-toy_sequence::arrival toy_sequence::await_blocks(std::chrono::milliseconds most,
-                                                 toy_import import) {
+toy_sequence::arrival toy_sequence::await_blocks(swap_patience& patience, toy_import import) {
   if (lost_) return arrival::missing;
   if (wrong_) return arrival::wrong;
   if (!landing_) return arrival::complete;
   const std::shared_ptr<arrivals> came = std::exchange(landing_, nullptr);
   for (uint32_t half = 0; half < came->stages(); ++half)
-    if (!came->gate.pass(half, most)) {
+    if (!came->gate.pass(half, patience)) {
       lost_ = true;
       return arrival::missing;
     }

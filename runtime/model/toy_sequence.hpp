@@ -80,7 +80,7 @@ public:
   [[nodiscard]] bool arrived() const { return !lost_ && (!landing_ || landing_->gate.all_open()); }
   /// Waits for the blocks of the hit and looks at them.
   enum class arrival : uint8_t { complete, missing, wrong };
-  [[nodiscard]] arrival await_blocks(std::chrono::milliseconds most, toy_import import);
+  [[nodiscard]] arrival await_blocks(swap_patience& patience, toy_import import);
 
 private:
   chain_hash hash_;

@@ -21,6 +21,8 @@ v41_graph::v41_graph(const graph_context& context, const engram_hash* engram)
 void v41_graph::run(std::span<const graph_segment> segments, const run_options& options) {
   const v41_config& c = ops_.context.config;
   const auto& targets = c.drafter.target_layers;
+  swap_patience own{ops_.context.swap_wait};
+  swap_patience& patience = options.patience != nullptr ? *options.patience : own;
   prepare(segments);
   taps_.clear();
   for (uint32_t layer = 0; layer < c.layers && streams_.rows() != 0; ++layer) {
@@ -34,7 +36,7 @@ void v41_graph::run(std::span<const graph_segment> segments, const run_options& 
     const auto target = std::ranges::find(targets, layer);
     if (options.taps && target != targets.end())
       tap(static_cast<uint32_t>(target - targets.begin()));
-    if (ops_.context.weights.layers[layer].source) await_entries(layer);
+    if (ops_.context.weights.layers[layer].source) await_entries(layer, patience);
     block(layer, options.records.empty() ? nullptr : &options.records[layer]);
   }
   commit();
@@ -42,11 +44,10 @@ void v41_graph::run(std::span<const graph_segment> segments, const run_options& 
 
 // The first layer that reads or adds entries of a source. Rows of a sequence whose entries do not
 // come run on for the others' sake; whoever steps them looks at `lost`.
-void v41_graph::await_entries(uint32_t layer) {
+void v41_graph::await_entries(uint32_t layer, swap_patience& patience) {
   const uint32_t number = ops_.context.config.kv_source_number(layer);
   for (const graph_segment& s : pass_.segments)
-    if (s.target->landing != nullptr)
-      static_cast<void>(s.target->await_entries(number, ops_.context.swap_wait));
+    if (s.target->landing != nullptr) static_cast<void>(s.target->await_entries(number, patience));
 }
 
 // What Engram knows of a segment's token: an image's positions are dead.

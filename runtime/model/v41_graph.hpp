@@ -16,10 +16,11 @@ namespace deepinfer::model {
 struct run_options {
   std::span<layer_record> records = {};  ///< empty, or one per layer
   std::span<const layer_record> teacher =
-      {};                    ///< empty, or one per layer: every layer but the first
-                             ///< starts from the streams recorded behind the last one
-  uint32_t teacher_row = 0;  ///< of the pass's first row
-  bool taps = false;         ///< keep what the drafter needs
+      {};                             ///< empty, or one per layer: every layer but the first
+                                      ///< starts from the streams recorded behind the last one
+  uint32_t teacher_row = 0;           ///< of the pass's first row
+  bool taps = false;                  ///< keep what the drafter needs
+  swap_patience* patience = nullptr;  ///< for blocks, of the whole step; null: that of one run
 };
 
 /// The forward pass of the backbone over the rows of one pass. Every row's result depends on its
@@ -47,7 +48,7 @@ private:
   void look_up(std::span<const graph_segment> segments);
   void fill(graph_pass& pass);
   void engram(uint32_t layer);
-  void await_entries(uint32_t layer);
+  void await_entries(uint32_t layer, swap_patience& patience);
   void tap(uint32_t number);
   void block(uint32_t layer, layer_record* record);
   void attention(uint32_t layer, layer_record* record);

@@ -110,9 +110,9 @@ void v41_sequence::roll_back(uint32_t tokens) {
   computed = tokens;
 }
 
-bool v41_sequence::await_entries(uint32_t number, std::chrono::milliseconds most) {
+bool v41_sequence::await_entries(uint32_t number, swap_patience& patience) {
   if (lost || landing == nullptr) return !lost;
-  if (landing->gate.pass(number, most)) {
+  if (landing->gate.pass(number, patience)) {
     if (number + 1 == sources.size()) landing = nullptr;
     return true;
   }

@@ -114,7 +114,7 @@ public:
 
   /// In front of the layer of KV source `number`: waits for the entries of a prefix hit. False for
   /// good when they do not come: what is computed from then on is of no use to anybody.
-  [[nodiscard]] bool await_entries(uint32_t number, std::chrono::milliseconds most);
+  [[nodiscard]] bool await_entries(uint32_t number, swap_patience& patience);
   /// Whether all entries are in; whether it is known that some will not come.
   [[nodiscard]] bool arrived() const { return !lost && (!landing || landing->gate.all_open()); }
   [[nodiscard]] bool missing() const { return lost || (landing && landing->gate.given_up()); }

@@ -20,13 +20,18 @@ v41_stepper::v41_stepper(const graph_context& context,
                          const engram_hash* engram,
                          const model_info& info,
                          const stepper_settings& settings)
-    : ops_(context), info_(info), settings_(settings), graph_(context, engram) {
+    : ops_(context),
+      info_(info),
+      settings_(settings),
+      graph_(context, engram),
+      patience_(context.swap_wait) {
   if (settings.draft_tokens != 0 && context.weights.drafter) drafter_.emplace(context);
 }
 
 void v41_stepper::step(std::span<step_item> items) {
   open(items);
   propose();
+  patience_ = swap_patience{ops_.context.swap_wait};
   for (size_t at = 0; gather_pass(at);) run_pass();
 }
 
@@ -154,7 +159,7 @@ std::span<const float* const> v41_stepper::replacements(const share& from,
 }
 
 void v41_stepper::run_pass() {
-  graph_.run(segments_, {.taps = drafter_.has_value()});
+  graph_.run(segments_, {.taps = drafter_.has_value(), .patience = &patience_});
   for (const portion& p : portions_)
     if (p.of->target->lost) p.of->item->failed = p.of->item->state_missing = true;
   wanted_.clear();

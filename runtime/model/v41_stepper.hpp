@@ -75,6 +75,7 @@ private:
   const model_info& info_;
   stepper_settings settings_;
   v41_graph graph_;
+  swap_patience patience_;  ///< of this step
   std::optional<v41_drafter> drafter_;
   std::vector<share> shares_;
   std::vector<portion> portions_;

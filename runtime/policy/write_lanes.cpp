@@ -50,12 +50,25 @@ void write_lanes::touch(const block_key& head, lane& l) {
   if (l.use != 0) order_.erase(l.use);
   l.use = next_use_++;
   order_.emplace(l.use, head);
-  for (auto it = order_.begin(); lanes_.size() > limits_.lanes && it != order_.end();) {
-    const lane& old = lanes_.at(it->second);
+  make_room(head);
+}
+
+void write_lanes::forget_keys(lane& l) {
+  keys_ -= l.keys();
+  l.known.clear();
+  l.missing.clear();
+}
+
+// The longest unused lanes go, those that are at work and the newest excepted.
+void write_lanes::make_room(const block_key& head) {
+  const auto full = [this] { return lanes_.size() > limits_.lanes || keys_ > limits_.keys; };
+  for (auto it = order_.begin(); full() && it != order_.end();) {
+    lane& old = lanes_.at(it->second);
     if (it->second == head || old.active || !old.waiting.empty()) {
       ++it;
       continue;
     }
+    forget_keys(old);
     lanes_.erase(it->second);
     it = order_.erase(it);
   }
@@ -187,7 +200,9 @@ void write_lanes::answered(uint64_t put, std::span<const write_end> verdicts, ti
     job.good.push_back(state->what.store);
   } else if (more && *bad == write_end::no_parent && state->what.first > 0) {
     // What was known to be there is not any more; it is still here, so all of it goes again.
-    lanes_.at(job.what.head).known.clear();
+    lane& l = lanes_.at(job.what.head);
+    keys_ -= l.known.size();
+    l.known.clear();
     job.skipped = 0;
     if (stores_.contains(state->what.store)) enqueue(job, state->what.store, attempt::second);
   } else if (more && (*bad == write_end::no_parent || *bad == write_end::failed)) {
@@ -251,6 +266,7 @@ void write_lanes::finish(std::map<uint64_t, job_state>::iterator job, time_point
 
 void write_lanes::remember(const job_state& job, lane& l, time_point now) {
   const auto is_home = [&l](const block_key& store) { return contains(l.homes, store); };
+  keys_ -= l.keys();
   if (!std::all_of(job.good.begin(), job.good.end(), is_home)) l.known.clear();
   if (!job.good.empty()) l.homes = job.good;
   for (size_t i = 0; i < job.ends.size(); ++i) {
@@ -263,10 +279,9 @@ void write_lanes::remember(const job_state& job, lane& l, time_point now) {
       if (job.ends[i] != write_end::known) l.known[key] = now;
     }
   }
-  if (l.known.size() + l.missing.size() > limits_.keys_per_lane) {
-    l.known.clear();
-    l.missing.clear();
-  }
+  keys_ += l.keys();
+  if (l.keys() > limits_.keys_per_lane) forget_keys(l);
+  make_room(job.what.head);
 }
 
 std::vector<ended_job> write_lanes::ended() {

@@ -69,6 +69,7 @@ struct write_limits {
   uint32_t puts_per_store = 4;  ///< unanswered
   size_t lanes = 8192;          ///< groups remembered
   size_t keys_per_lane = 1024;  ///< blocks remembered of each
+  size_t keys = 262'144;        ///< of all together
   /// How long stored blocks are believed to be there without asking.
   std::chrono::nanoseconds known_for = std::chrono::minutes{10};
   /// How long nothing is sent to a store that did not answer.
@@ -106,6 +107,7 @@ public:
   [[nodiscard]] size_t jobs() const { return jobs_.size(); }
   [[nodiscard]] size_t puts_in_flight() const { return sent_; }
   [[nodiscard]] size_t lanes() const { return lanes_.size(); }
+  [[nodiscard]] size_t keys() const { return keys_; }
   [[nodiscard]] size_t stores() const { return stores_.size(); }
 
 private:
@@ -138,6 +140,8 @@ private:
     std::map<storage::block_key, time_point> known;
     std::set<storage::block_key> missing;
     uint64_t use = 0;  ///< its place in `order_`
+
+    [[nodiscard]] size_t keys() const { return known.size() + missing.size(); }
   };
   void start_next(const storage::block_key& head, time_point now);
   bool start(job_state& job, lane& l, time_point now);
@@ -149,6 +153,8 @@ private:
   void finish(std::map<uint64_t, job_state>::iterator job, time_point now);
   void remember(const job_state& job, lane& l, time_point now);
   void touch(const storage::block_key& head, lane& l);
+  void forget_keys(lane& l);
+  void make_room(const storage::block_key& head);
   [[nodiscard]] std::vector<storage::block_key> targets(const write_job& job,
                                                         const lane& l,
                                                         time_point now) const;
@@ -157,6 +163,7 @@ private:
   write_limits limits_;
   std::map<storage::block_key, store_state> stores_;
   std::map<storage::block_key, lane> lanes_;
+  size_t keys_ = 0;                               ///< remembered by all lanes
   std::map<uint64_t, storage::block_key> order_;  ///< lanes, the longest unused first
   std::map<uint64_t, job_state> jobs_;
   std::map<uint64_t, put_state> puts_;

@@ -40,6 +40,13 @@ result<void> lease_table::renew(uint64_t id, time_point now, std::chrono::nanose
   return {};
 }
 
+result<void> lease_table::keep(uint64_t id, time_point now, std::chrono::nanoseconds ttl) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return failure{error_code::not_found, "the lease has ended"};
+  found->second.expires = now + ttl;
+  return {};
+}
+
 result<void> lease_table::release(uint64_t id) {
   const auto found = leases_.find(id);
   if (found == leases_.end()) return failure{error_code::not_found, "the lease has ended"};
@@ -50,10 +57,15 @@ result<void> lease_table::release(uint64_t id) {
   return {};
 }
 
-std::vector<uint64_t> lease_table::expire(time_point now) {
-  std::vector<uint64_t> ended;
+std::vector<uint64_t> lease_table::due(time_point now) const {
+  std::vector<uint64_t> all;
   for (const auto& [id, held] : leases_)
-    if (held.expires <= now) ended.push_back(id);
+    if (held.expires <= now) all.push_back(id);
+  return all;
+}
+
+std::vector<uint64_t> lease_table::expire(time_point now) {
+  const std::vector<uint64_t> ended = due(now);
   for (const uint64_t id : ended) static_cast<void>(release(id));
   return ended;
 }

@@ -42,8 +42,14 @@ public:
   /// Moves the end of a live lease to `now + ttl`; `not_found` if it ended before.
   result<void> renew(uint64_t id, time_point now, std::chrono::nanoseconds ttl);
 
+  /// The same by the owner of the memory, also of a lease that is due and was not ended yet.
+  result<void> keep(uint64_t id, time_point now, std::chrono::nanoseconds ttl);
+
   /// Frees the span. `not_found` if the lease ended before: harmless, the reader was late.
   result<void> release(uint64_t id);
+
+  /// Those that `expire` would end.
+  [[nodiscard]] std::vector<uint64_t> due(time_point now) const;
 
   /// Ends every lease with `expires <= now` and returns their ids.
   std::vector<uint64_t> expire(time_point now);

@@ -181,6 +181,64 @@ TEST_SUITE("actors/serve") {
     CHECK(taken.check_blocks(0) == 5);
   }
 
+  TEST_CASE("a long hand-over that nobody takes is read out in pieces, other things in between") {
+    persist_options options;
+    options.context_limit = 65'536;
+    persist_world w{options};
+    w.prompt = some_prompt(3, 400 * 128 + 5);
+    w.submit_prefill(50);
+    const auto figures = [&w] {
+      return w.node.world.start_ask<wire::msg<wire::ActorInfo>>(engine_actor{w.prefill},
+                                                                wire::msg<wire::Inspect>{});
+    };
+    const auto read = [](const auto& answer, const char* name) {
+      for (const auto counter : answer.get()->get().getCounters())
+        if (std::string_view{name} == counter.getName().cStr()) return counter.getValue();
+      return int64_t{0};
+    };
+    w.node.world.shuffle(1);  // otherwise an actor that talks to itself goes on for ever
+    w.start_cancel(w.prefill);
+    int64_t before = 0, longest = 0;
+    for (int i = 0; i < 20; ++i) {
+      const auto answer = figures();
+      while (!answer.ready()) REQUIRE(w.world.run_one());
+      longest = std::max(longest, read(answer, "blocks_persisted") - before);
+      before = read(answer, "blocks_persisted");
+    }
+    CHECK(longest < 256);
+    w.world.run();
+    CHECK(w.check_blocks(0) == 400);
+    w.world.run();
+    const auto last = figures();
+    w.world.run();
+    CHECK(read(last, "staged") == 0);
+    CHECK(read(last, "handovers_read_out") == 0);
+  }
+
+  TEST_CASE("a hand-over that is released while it is being read out is read no further") {
+    persist_options options;
+    options.context_limit = 65'536;
+    uint32_t some = 0;
+    for (size_t moment = 0; moment < 8; ++moment) {
+      CAPTURE(moment);
+      persist_world w{options};
+      w.prompt = some_prompt(3, 200 * 128 + 5);
+      w.submit_prefill(50);
+      w.start_cancel(w.prefill);
+      for (size_t i = 0; i < moment; ++i) static_cast<void>(w.world.run_one());
+      wire::draft<wire::LeaseRelease> release;
+      release->setId(w.notes->ready[0].get().getSequence().getLease().getId());
+      caf::anon_send(engine_actor{w.prefill}, release.freeze());
+      w.world.run();
+      const uint32_t stored = w.check_blocks(0);
+      some += stored > 0 && stored < 200;
+      const auto drained = w.node.world.start_ask<wire::msg<wire::Ack>>(w.prefill, drain_engine{});
+      w.world.run();
+      CHECK(drained.ready());  // nothing is left
+    }
+    CHECK(some > 0);
+  }
+
   TEST_CASE("a request that ends with its first token is stored by the prefill engine") {
     for (const char* by : {"decode", "both", "nobody"}) {
       CAPTURE(by);

@@ -76,6 +76,7 @@ struct persist_options {
   uint64_t budget = uint64_t{1} << 20;
   uint64_t root = 7;  ///< 0: no line
   uint32_t group_blocks = 4;
+  uint32_t context_limit = 8192;
 };
 
 class persist_world {
@@ -148,10 +149,13 @@ public:
   }
 
   void cancel(const engine_impl_actor& engine) {
+    start_cancel(engine);
+    world.run();
+  }
+  void start_cancel(const engine_impl_actor& engine) {
     wire::draft<wire::Cancel> out;
     write_key(out->initKey(), id, leg_epoch{1});
     caf::anon_send(engine_actor{engine}, out.freeze());
-    world.run();
   }
 
   [[nodiscard]] storage::block_key root() const { return {options.root, options.root}; }
@@ -207,7 +211,7 @@ public:
   remote_world world;
   remote_node& node = world.start("engines");
   std::shared_ptr<persist_budget> budget;
-  model::toy_options toy;
+  model::toy_options toy{.context_limit = options.context_limit};
   std::shared_ptr<model::step_model> model{*model::make_toy_model(toy)};
   engine_impl_actor prefill, decode;
   leg_sink_actor client;

@@ -69,4 +69,20 @@ TEST_SUITE("storage/staging") {
     CHECK(table.grant(4096, 0ms, 1s));
     CHECK(table.grant(1, 0ms, 1s).error().code == error_code::no_capacity);
   }
+
+  TEST_CASE("the owner keeps what is due, a reader cannot") {
+    lease_table table{4096, 64};
+    const auto a = table.grant(100, 0ms, 10ms);
+    const auto b = table.grant(100, 0ms, 20ms);
+    REQUIRE(a);
+    REQUIRE(b);
+    CHECK(table.due(9ms).empty());
+    CHECK(table.due(10ms) == std::vector<uint64_t>{a->id});
+    CHECK(table.live() == 2);  // told of, not ended
+    CHECK_FALSE(table.renew(a->id, 15ms, 10ms));
+    CHECK(table.keep(a->id, 15ms, 10ms));
+    CHECK(table.expire(24ms) == std::vector<uint64_t>{b->id});
+    CHECK(table.keep(b->id, 24ms, 10ms).error().code == error_code::not_found);
+    CHECK(table.expire(25ms) == std::vector<uint64_t>{a->id});
+  }
 }

@@ -298,6 +298,36 @@ TEST_SUITE("runtime/model") {
           finish(*model, prompt, *cold, 420).tokens);
   }
 
+  TEST_CASE("all hits of a step together are waited for as long as one may be") {
+    const auto model =
+        test::load_named("mini", {.pass_rows = 256, .swap_wait = std::chrono::milliseconds(20)});
+    test::prompt_maker maker(*model, 26);
+    const prompt_case prompt = maker.text(420);
+    const cached_prompt cache(*model, prompt);
+    const auto plan = model->plan_restore(prompt.size(), 3, restore_mode::exact);
+    std::vector<restored_sequence> begun;
+    std::vector<std::shared_ptr<swap_landing>> landings;
+    std::vector<step_item> items;
+    for (int i = 0; i < 4; ++i) {
+      begun.push_back(begin(*model, prompt, cache, plan, restore_mode::exact));
+      landings.push_back(landing_of(*begun.back().state));
+      items.push_back(test::chunk_of(prompt, *begun.back().state, 420 - plan.start));
+    }
+    model->step(items);
+    for (const step_item& item : items) CHECK(item.state_missing);
+    CHECK(gate_of(landings[0]).blocked() == 1);
+    for (size_t i = 1; i < 4; ++i) {  // the last ones in passes of their own
+      CHECK(gate_of(landings[i]).blocked() == 0);
+      CHECK(gate_of(landings[i]).given_up());
+    }
+    // Another step has patience of its own.
+    restored_sequence again = begin(*model, prompt, cache, plan, restore_mode::exact);
+    const auto landing = landing_of(*again.state);
+    step_item item = test::chunk_of(prompt, *again.state, 420 - plan.start);
+    model->step({&item, 1});
+    CHECK(gate_of(landing).blocked() == 1);
+  }
+
   TEST_CASE("a step that ran out of patience does not race with the loader") {
     const auto model = test::load_named("mini", {.swap_wait = std::chrono::milliseconds(0)});
     test::prompt_maker maker(*model, 25);

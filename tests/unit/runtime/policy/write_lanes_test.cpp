@@ -377,6 +377,26 @@ TEST_SUITE("runtime/policy") {
     CHECK(put->first == 0);
   }
 
+  TEST_CASE("keys of all lanes together stay within their limit, the longest unused go") {
+    write_lanes lanes{{.keys = 20}};
+    lanes.set_store(a_store(1), {});
+    const auto store = [&lanes](uint64_t job, uint64_t chain, write_end how) {
+      lanes.add(a_job(job, chain, 0, 4), {});
+      while (const auto put = lanes.next()) lanes.answered(put->number, all(how, 4), {});
+      static_cast<void>(lanes.ended());
+    };
+    for (uint64_t chain = 1; chain <= 9; ++chain) {
+      store(chain, chain, chain % 3 == 0 ? write_end::full : write_end::stored);
+      CHECK(lanes.keys() <= 20);
+      CHECK(lanes.keys() == 4 * lanes.lanes());
+    }
+    CHECK(lanes.keys() == 20);
+    lanes.add(a_job(20, 8, 0, 4), {});  // known: nothing is sent
+    CHECK_FALSE(lanes.next());
+    lanes.add(a_job(21, 1, 0, 4), {});
+    CHECK(lanes.next());
+  }
+
   TEST_CASE("random: every job ends once, what is called stored is stored, lanes keep order") {
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       CAPTURE(seed);
