@@ -1,40 +1,14 @@
 #include "actors/cache/index_feed.hpp"
 
+#include "actors/cache/kv_wire.hpp"
 #include "actors/messages/errors.hpp"
 
 #include <utility>
-#include <vector>
 
 namespace deepinfer {
 namespace {
 
 using self_ptr = index_feed_actor::stateful_pointer<index_feed_state>;
-
-storage::change_kind kind_of(wire::KvChangeKind kind) {
-  switch (kind) {
-    case wire::KvChangeKind::REMOVED:
-      return storage::change_kind::removed;
-    case wire::KvChangeKind::TOUCHED:
-      return storage::change_kind::touched;
-    default:
-      return storage::change_kind::stored;
-  }
-}
-
-std::vector<storage::block_change> read_changes(capnp::List<wire::KvChange>::Reader in) {
-  std::vector<storage::block_change> changes;
-  changes.reserve(in.size());
-  for (const auto c : in) {
-    storage::block_change& to = changes.emplace_back();
-    to.sequence = c.getSequence();
-    to.kind = kind_of(c.getKind());
-    to.key = {c.getKey().getHi(), c.getKey().getLo()};
-    to.depth = c.getDepth();
-    to.content_digest = c.getContentDigest();
-    to.expiry = std::chrono::milliseconds{c.getExpiryMs()};
-  }
-  return changes;
-}
 
 void ask(self_ptr self);
 
@@ -56,18 +30,19 @@ void begin_snapshot(self_ptr self) {
   state.card.count("snapshots");
 }
 
+// What cannot be read counts as no answer.
 void on_page(self_ptr self, uint64_t turn, wire::KvSnapshotPage::Reader page) {
   index_feed_state& state = self->state;
   if (turn != state.turn) return;
+  const auto blocks = read_page(page);
+  if (!blocks) return failed(self, turn);
   // The index goes on from the first page's position: if the store began a new life since, that is
   // a gap.
-  const uint64_t next = page.getNextCursor();
-  const storage::snapshot_page blocks{
-      {page.getEpoch(), page.getSequence()}, next, read_changes(page.getBlocks())};
+  const uint64_t next = blocks->next_cursor;
   state.cursor = next;
   // The store makes the next page while this one is taken.
-  if (next != 0) blocks.blocks.empty() ? ask_later(self, state.config.pause) : ask(self);
-  state.index->add_page(blocks);
+  if (next != 0) blocks->blocks.empty() ? ask_later(self, state.config.pause) : ask(self);
+  state.index->add_page(*blocks);
   if (next != 0) return;
   state.index->end_snapshot();
   state.in_snapshot = false;
@@ -77,14 +52,14 @@ void on_page(self_ptr self, uint64_t turn, wire::KvSnapshotPage::Reader page) {
 void on_changes(self_ptr self, uint64_t turn, wire::KvChanges::Reader news) {
   index_feed_state& state = self->state;
   if (turn != state.turn) return;
-  const storage::change_batch batch{
-      news.getGap(), {news.getEpoch(), news.getSequence()}, read_changes(news.getChanges())};
-  if (!state.index->apply(batch)) {
+  const auto batch = read_changes(news);
+  if (!batch) return failed(self, turn);
+  if (!state.index->apply(*batch)) {
     state.card.count("gaps");  // the next question is for a snapshot
     return ask_later(self, state.config.pause);
   }
   // A store that does not wait is not asked in a circle.
-  if (batch.changes.empty()) return ask_later(self, state.config.pause);
+  if (batch->changes.empty()) return ask_later(self, state.config.pause);
   ask(self);
 }
 

@@ -1,5 +1,7 @@
 #include "actors/cache/kv_wire.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -65,46 +67,102 @@ result<std::vector<int32_t>> read_block_tokens(capnp::Data::Reader in, size_t bl
 
 // ---- what a store tells
 
-void write_change(wire::KvChange::Builder out, const storage::block_change& change) {
-  out.setSequence(change.sequence);
-  out.setKind(static_cast<wire::KvChangeKind>(change.kind));
-  write_block_key(out.initKey(), change.key);
-  write_block_key(out.initParent(), change.parent);
-  out.setDepth(change.depth);
-  out.setContentDigest(change.content_digest);
-  out.setExpiryMs(static_cast<uint64_t>(change.expiry.count()));
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "columns are copied as they are");
+
+template <class Number, class Field>
+void write_column(capnp::Data::Builder out,
+                  std::span<const storage::block_change> changes,
+                  Field field) {
+  capnp::byte* to = out.begin();
+  for (const storage::block_change& change : changes) {
+    const auto value = static_cast<Number>(field(change));
+    std::memcpy(to, &value, sizeof value);
+    to += sizeof value;
+  }
 }
 
-storage::block_change read_change(wire::KvChange::Reader in) {
-  storage::block_change change;
-  change.sequence = in.getSequence();
-  change.kind = in.getKind() == wire::KvChangeKind::REMOVED   ? storage::change_kind::removed
-                : in.getKind() == wire::KvChangeKind::TOUCHED ? storage::change_kind::touched
-                                                              : storage::change_kind::stored;
-  change.key = read_block_key(in.getKey());
-  change.parent = read_block_key(in.getParent());
-  change.depth = in.getDepth();
-  change.content_digest = in.getContentDigest();
-  change.expiry = storage::cluster_time{static_cast<int64_t>(in.getExpiryMs())};
-  return change;
+template <class Number, class Field>
+void read_column(capnp::Data::Reader in, std::span<storage::block_change> changes, Field field) {
+  const capnp::byte* from = in.begin();
+  for (storage::block_change& change : changes) {
+    Number value;
+    std::memcpy(&value, from, sizeof value);
+    field(change, value);
+    from += sizeof value;
+  }
 }
+
+void write_columns(wire::KvChangeColumns::Builder out,
+                   std::span<const storage::block_change> changes) {
+  const auto count = static_cast<uint32_t>(changes.size());
+  out.setCount(count);
+  if (count == 0) return;
+  const bool all_stored = std::all_of(changes.begin(), changes.end(), [](const auto& change) {
+    return change.kind == storage::change_kind::stored;
+  });
+  if (!all_stored)
+    write_column<uint8_t>(out.initKinds(count), changes, [](const auto& c) { return c.kind; });
+  auto keys = out.initKeys(count * static_cast<uint32_t>(storage::key_bytes));
+  for (size_t i = 0; i < count; ++i) {
+    const auto one = storage::to_bytes(changes[i].key);
+    std::memcpy(keys.begin() + i * storage::key_bytes, one.data(), one.size());
+  }
+  write_column<uint32_t>(out.initDepths(count * 4), changes, [](const auto& c) { return c.depth; });
+  write_column<uint64_t>(out.initContentDigests(count * 8), changes,
+                         [](const auto& c) { return c.content_digest; });
+  write_column<uint64_t>(out.initExpiriesMs(count * 8), changes,
+                         [](const auto& c) { return c.expiry.count(); });
+}
+
+result<std::vector<storage::block_change>> read_columns(wire::KvChangeColumns::Reader in) {
+  const uint64_t count = in.getCount();
+  const bool whole =
+      in.getKeys().size() == count * storage::key_bytes && in.getDepths().size() == count * 4 &&
+      in.getContentDigests().size() == count * 8 && in.getExpiriesMs().size() == count * 8 &&
+      (in.getKinds().size() == 0 || in.getKinds().size() == count);
+  if (!whole)
+    return failure{error_code::corrupt, "columns of a store's changes are not of one length"};
+  std::vector<storage::block_change> changes(count);
+  const auto* key = reinterpret_cast<const std::byte*>(in.getKeys().begin());
+  for (size_t i = 0; i < count; ++i, key += storage::key_bytes) {
+    changes[i].key = storage::key_from_bytes(key);
+    if (in.getFirstSequence() != 0) changes[i].sequence = in.getFirstSequence() + i;
+  }
+  if (in.getKinds().size() > 0)
+    read_column<uint8_t>(in.getKinds(), changes, [](auto& change, uint8_t kind) {
+      change.kind = kind == static_cast<uint8_t>(wire::KvChangeKind::REMOVED)
+                        ? storage::change_kind::removed
+                    : kind == static_cast<uint8_t>(wire::KvChangeKind::TOUCHED)
+                        ? storage::change_kind::touched
+                        : storage::change_kind::stored;
+    });
+  read_column<uint32_t>(in.getDepths(), changes, [](auto& c, uint32_t v) { c.depth = v; });
+  read_column<uint64_t>(in.getContentDigests(), changes,
+                        [](auto& c, uint64_t v) { c.content_digest = v; });
+  read_column<uint64_t>(in.getExpiriesMs(), changes, [](auto& change, uint64_t ms) {
+    change.expiry = storage::cluster_time{static_cast<int64_t>(ms)};
+  });
+  return changes;
+}
+
+}  // namespace
 
 wire::msg<wire::KvChanges> to_wire(const storage::change_batch& batch) {
   wire::draft<wire::KvChanges> out;
   out->setGap(batch.gap);
   out->setEpoch(batch.next.epoch);
   out->setSequence(batch.next.sequence);
-  auto list = out->initChanges(static_cast<uint32_t>(batch.changes.size()));
-  for (uint32_t i = 0; i < batch.changes.size(); ++i) write_change(list[i], batch.changes[i]);
+  write_columns(out->initChanges(), batch.changes);
+  if (!batch.changes.empty()) out->getChanges().setFirstSequence(batch.changes.front().sequence);
   return out.freeze();
 }
 
-storage::change_batch read_changes(wire::KvChanges::Reader in) {
-  storage::change_batch batch;
-  batch.gap = in.getGap();
-  batch.next = {in.getEpoch(), in.getSequence()};
-  for (const auto change : in.getChanges()) batch.changes.push_back(read_change(change));
-  return batch;
+result<storage::change_batch> read_changes(wire::KvChanges::Reader in) {
+  auto changes = read_columns(in.getChanges());
+  if (!changes) return changes.error();
+  return storage::change_batch{in.getGap(), {in.getEpoch(), in.getSequence()}, *std::move(changes)};
 }
 
 wire::msg<wire::KvSnapshotPage> to_wire(const storage::snapshot_page& page) {
@@ -112,17 +170,15 @@ wire::msg<wire::KvSnapshotPage> to_wire(const storage::snapshot_page& page) {
   out->setEpoch(page.position.epoch);
   out->setSequence(page.position.sequence);
   out->setNextCursor(page.next_cursor);
-  auto list = out->initBlocks(static_cast<uint32_t>(page.blocks.size()));
-  for (uint32_t i = 0; i < page.blocks.size(); ++i) write_change(list[i], page.blocks[i]);
+  write_columns(out->initBlocks(), page.blocks);
   return out.freeze();
 }
 
-storage::snapshot_page read_page(wire::KvSnapshotPage::Reader in) {
-  storage::snapshot_page page;
-  page.position = {in.getEpoch(), in.getSequence()};
-  page.next_cursor = in.getNextCursor();
-  for (const auto block : in.getBlocks()) page.blocks.push_back(read_change(block));
-  return page;
+result<storage::snapshot_page> read_page(wire::KvSnapshotPage::Reader in) {
+  auto blocks = read_columns(in.getBlocks());
+  if (!blocks) return blocks.error();
+  return storage::snapshot_page{
+      {in.getEpoch(), in.getSequence()}, in.getNextCursor(), *std::move(blocks)};
 }
 
 }  // namespace deepinfer

@@ -24,14 +24,12 @@ void write_block_key(wire::Id128::Builder out, const storage::block_key& key);
 
 [[nodiscard]] result<storage::traffic_class> read_traffic(uint8_t in);
 
-void write_change(wire::KvChange::Builder out, const storage::block_change& change);
-[[nodiscard]] storage::block_change read_change(wire::KvChange::Reader in);
-
-/// From a store, and back where an index is fed. Lists are as long as the store made them.
+/// From a store, and back where an index is fed, which needs no parents. Lists are as long as the
+/// store made them; `corrupt` for columns of different lengths.
 [[nodiscard]] wire::msg<wire::KvChanges> to_wire(const storage::change_batch& batch);
 [[nodiscard]] wire::msg<wire::KvSnapshotPage> to_wire(const storage::snapshot_page& page);
-[[nodiscard]] storage::change_batch read_changes(wire::KvChanges::Reader in);
-[[nodiscard]] storage::snapshot_page read_page(wire::KvSnapshotPage::Reader in);
+[[nodiscard]] result<storage::change_batch> read_changes(wire::KvChanges::Reader in);
+[[nodiscard]] result<storage::snapshot_page> read_page(wire::KvSnapshotPage::Reader in);
 
 /// The tokens of a question about blocks; a copy, since messages are not aligned for them.
 [[nodiscard]] result<std::vector<int32_t>> read_block_tokens(capnp::Data::Reader in, size_t blocks);

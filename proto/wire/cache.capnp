@@ -171,14 +171,16 @@ enum KvChangeKind {
   touched @2;
 }
 
-struct KvChange {
-  sequence @0 :UInt64;
-  kind @1 :KvChangeKind;
-  key @2 :Common.Id128;
-  parent @3 :Common.Id128;
-  depth @4 :UInt32;
-  contentDigest @5 :UInt64;
-  expiryMs @6 :UInt64;
+struct KvChangeColumns {
+  # Changes as an index takes them, one column for each field, so that ten million of them are a
+  # matter of copying. All columns have `count` values; numbers are little-endian.
+  count @0 :UInt32;
+  firstSequence @1 :UInt64;  # the others follow without a gap; of a snapshot: 0, they have none
+  kinds @2 :Data;            # one byte each; empty: all are stored
+  keys @3 :Data;             # 16 bytes each
+  depths @4 :Data;           # 4 bytes each
+  contentDigests @5 :Data;   # 8 bytes each
+  expiriesMs @6 :Data;       # 8 bytes each
 }
 
 struct KvChangesQuery {
@@ -193,7 +195,7 @@ struct KvChanges {
   gap @0 :Bool;            # other life, or too far behind: take a snapshot
   epoch @1 :UInt64;
   sequence @2 :UInt64;     # where to go on
-  changes @3 :List(KvChange);
+  changes @3 :KvChangeColumns;
 }
 
 struct KvSnapshotQuery {
@@ -206,7 +208,7 @@ struct KvSnapshotPage {
   epoch @0 :UInt64;
   sequence @1 :UInt64;
   nextCursor @2 :UInt64;   # 0: the last page
-  blocks @3 :List(KvChange);
+  blocks @3 :KvChangeColumns;
 }
 
 struct KvHave {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/cache/kv_check.hpp"
+#include "actors/cache/kv_wire.hpp"
 #include "storage/block/chain_hasher.hpp"
 #include "tests/support/remote_world.hpp"
 
@@ -76,47 +77,36 @@ struct feed_script {
   }
 };
 
-inline void write_change(wire::KvChange::Builder to, const storage::block_change& from) {
-  to.setSequence(from.sequence);
-  to.setKind(static_cast<wire::KvChangeKind>(from.kind));
-  to.initKey().setHi(from.key.hi);
-  to.getKey().setLo(from.key.lo);
-  to.setDepth(from.depth);
-  to.setContentDigest(from.content_digest);
-}
-
 inline wire::msg<wire::KvSnapshotPage> page_of(const feed_script& script,
                                                wire::KvSnapshotQuery::Reader query) {
-  wire::draft<wire::KvSnapshotPage> out;
   const size_t from = std::min<size_t>(query.getCursor(), script.blocks.size());
   const size_t most = std::min<size_t>(query.getLimit(), script.page_limit);
   const size_t to = std::min(script.blocks.size(), from + most);
-  out->setEpoch(script.epoch);
-  out->setSequence(script.sequence);
-  out->setNextCursor(to == script.blocks.size() ? 0 : to);
-  auto blocks = out->initBlocks(static_cast<uint32_t>(to - from));
-  for (size_t i = from; i < to; ++i)
-    write_change(blocks[static_cast<uint32_t>(i - from)], script.blocks[i]);
-  return out.freeze();
+  storage::snapshot_page page{
+      {script.epoch, script.sequence}, to == script.blocks.size() ? 0 : to, {}};
+  page.blocks.assign(script.blocks.begin() + static_cast<std::ptrdiff_t>(from),
+                     script.blocks.begin() + static_cast<std::ptrdiff_t>(to));
+  for (auto& block : page.blocks) block.sequence = 0;
+  return to_wire(page);
 }
 
 inline wire::msg<wire::KvChanges> changes_of(const feed_script& script,
                                              wire::KvChangesQuery::Reader query) {
-  wire::draft<wire::KvChanges> out;
-  out->setEpoch(script.epoch);
-  std::vector<storage::block_change> news;
+  storage::change_batch batch{false, {script.epoch, query.getSequence()}, {}};
   for (const auto& c : script.changes)
-    if (c.sequence > query.getSequence() && news.size() < query.getLimit()) news.push_back(c);
-  const bool reaches = query.getSequence() == script.sequence ||
-                       (!news.empty() && news.front().sequence == query.getSequence() + 1);
+    if (c.sequence > query.getSequence() && batch.changes.size() < query.getLimit())
+      batch.changes.push_back(c);
+  const bool reaches =
+      query.getSequence() == script.sequence ||
+      (!batch.changes.empty() && batch.changes.front().sequence == query.getSequence() + 1);
   if (query.getEpoch() != script.epoch || !reaches) {
-    out->setGap(true);
-    return out.freeze();
+    batch = {};
+    batch.gap = true;
+    batch.next.epoch = script.epoch;
+  } else if (!batch.changes.empty()) {
+    batch.next.sequence = batch.changes.back().sequence;
   }
-  out->setSequence(news.empty() ? query.getSequence() : news.back().sequence);
-  auto list = out->initChanges(static_cast<uint32_t>(news.size()));
-  for (uint32_t i = 0; i < news.size(); ++i) write_change(list[i], news[i]);
-  return out.freeze();
+  return to_wire(batch);
 }
 
 inline kv_store_actor::behavior_type scripted_feed(kv_store_actor::pointer self,

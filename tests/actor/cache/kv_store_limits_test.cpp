@@ -30,7 +30,9 @@ wire::msg<wire::KvChangesQuery> changes_query(const storage::feed_position& afte
 
 storage::change_batch batch_of(const result<changes>& got) {
   REQUIRE(got);
-  return read_changes(got->get());
+  auto batch = read_changes(got->get());
+  REQUIRE(batch);
+  return *std::move(batch);
 }
 
 }  // namespace
@@ -182,7 +184,9 @@ TEST_CASE(
     const auto got =
         site.net.ask<wire::msg<wire::KvSnapshotPage>>(site.peer, site.store, question.freeze());
     REQUIRE(got);
-    const auto page = read_page(got->get());
+    const auto read = read_page(got->get());
+    REQUIRE(read);
+    const storage::snapshot_page& page = *read;
     CHECK(page.blocks.size() <= 3);
     if (cursor == 0) at = page.position;
     for (const auto& block : page.blocks) found.insert(block.key);

@@ -73,9 +73,10 @@ TEST_CASE("what has ended is removed by itself, and those who wait for changes h
   CHECK(site.gauge("blocks") == 0);
   REQUIRE(waiting.ready());
   REQUIRE(waiting.get());
-  const auto changes = waiting.get()->get().getChanges();
-  REQUIRE(changes.size() == 4);
-  for (const auto change : changes) CHECK(change.getKind() == wire::KvChangeKind::REMOVED);
+  const auto batch = read_changes(waiting.get()->get());
+  REQUIRE(batch);
+  REQUIRE(batch->changes.size() == 4);
+  for (const auto& change : batch->changes) CHECK(change.kind == storage::change_kind::removed);
 }
 
 TEST_CASE("a full store makes room for new blocks by itself") {
