@@ -73,6 +73,10 @@ public:
   virtual result<uint64_t> expire(const clock_reading& now, uint64_t budget_blocks) = 0;
   /// Above the high mark of occupancy: frees space down to the low one (KV-16).
   virtual result<uint64_t> relieve(const clock_reading& now, uint64_t budget_blocks) = 0;
+  /// For a write of so many bytes that found the store full: removes blocks by the same rules, and
+  /// rewrites files, until there is room for it or nothing more can go. Returns the bytes of files
+  /// given back.
+  virtual result<uint64_t> make_room(uint64_t bytes, const clock_reading& now) = 0;
   /// Rewrites segments of which less than the set share is live; returns the bytes given back.
   virtual result<uint64_t> compact(uint64_t budget_bytes, const clock_reading& now) = 0;
   /// Reads and verifies on from where the last call stopped (KV-29); returns the bytes read.

@@ -43,6 +43,7 @@ enum class journal_wait : uint8_t {
 /// What an earlier life left, besides its records.
 struct journal_contents {
   store_identity identity;
+  bool has_identity = false;  ///< as every store has that was ever opened
   std::vector<writer_ref> writers;
   std::vector<uint32_t> rewrite_due;
   uint64_t unreadable = 0;  ///< records that failed their checksum; erased

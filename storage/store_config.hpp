@@ -39,6 +39,9 @@ struct store_config {
   size_t max_query_blocks = 16'384;
   size_t feed_changes = 65'536;  ///< kept for readers of the change stream
   size_t expected_blocks = 0;    ///< index space made at once
+  /// Of a store whose earlier lives left no record of themselves: lives are numbered from here on,
+  /// so that leases and readers of an earlier one are told from this one's.
+  uint64_t least_epoch = 0;
   /// Where a chain may begin: 0 at its first block alone; n at every n-th, for stores that share
   /// long chains among them. The block in front of such a head is another store's concern.
   uint32_t group_blocks = 0;

@@ -13,6 +13,8 @@ namespace deepinfer {
 namespace {
 
 constexpr uint64_t most_by_itself = uint64_t{64} << 30;
+constexpr uint64_t least_segment_bytes = uint64_t{1} << 20;
+constexpr uint64_t least_segments = 8;
 
 /// A store and what must outlive it, ended in the right order.
 struct held_store {
@@ -49,8 +51,9 @@ uint64_t capacity_of(const kv_store_config& config, const std::string& segments)
 
 failure explained(const failure& why, const std::string& folder) {
   return {why.code, "the KV store in " + folder + " cannot be opened: " + why.detail +
-                        ". Repair or remove that folder (it only holds a cache), name another one "
-                        "with --set kvstore.path=DIR, or leave the role kvstore out"};
+                        ". Mend that, begin with an empty one (rm -r " + folder +
+                        "; it holds a cache, nothing else), name another folder with --set "
+                        "kvstore.path=DIR, or leave out the role kvstore"};
 }
 
 result<void> make_folder(const std::string& folder) {
@@ -76,23 +79,35 @@ result<kv_backing> open_memory(const kv_store_config& config, const kv_backing_o
   return backing;
 }
 
+storage::store_config with_epoch(storage::store_config made, uint64_t least_epoch) {
+  made.least_epoch = least_epoch;
+  return made;
+}
+
 /// Of a folder that is ours: `bytes` will hold the segments.
 result<std::unique_ptr<storage::block_store>> open_folder(const kv_store_config& config,
                                                           const std::string& home,
+                                                          uint64_t fresh_epoch,
                                                           kv_backing& backing) {
+  std::error_code ignored;
+  const bool known = std::filesystem::is_regular_file(home + "/index/CURRENT", ignored);
+  const uint64_t least_epoch = known ? 0 : fresh_epoch;
   if (config.engine == "rocks") {
     backing.folder = home + "/segments";
     if (auto made = make_folder(backing.folder); !made) return made.error();
     backing.capacity_bytes = capacity_of(config, backing.folder);
     return storage::open_rocks_store(
-        {home, {}, {}, store_settings(config, backing.capacity_bytes)});
+        {home, {}, {}, with_epoch(store_settings(config, backing.capacity_bytes), least_epoch)});
   }
   backing.folder = config.path + "/" + to_string(backing.id);
   backing.replicas = 1;  // redundancy belongs to that file system
   if (auto made = make_folder(backing.folder); !made) return made.error();
   backing.capacity_bytes = capacity_of(config, backing.folder);
   return storage::open_shared_store(
-      {backing.folder, home + "/index", {}, store_settings(config, backing.capacity_bytes)});
+      {backing.folder,
+       home + "/index",
+       {},
+       with_epoch(store_settings(config, backing.capacity_bytes), least_epoch)});
 }
 
 }  // namespace
@@ -100,7 +115,9 @@ result<std::unique_ptr<storage::block_store>> open_folder(const kv_store_config&
 storage::store_config store_settings(const kv_store_config& config, uint64_t capacity_bytes) {
   storage::store_config made = config.store;
   made.capacity_bytes = capacity_bytes;
-  made.segment_bytes = std::min(made.segment_bytes, capacity_bytes);
+  // Space comes back by whole files, so that a small store has some of them, too.
+  made.segment_bytes = std::min({made.segment_bytes, capacity_bytes,
+                                 std::max(least_segment_bytes, capacity_bytes / least_segments)});
   made.durable = config.durability == "full"    ? storage::durability::full
                  : config.durability == "index" ? storage::durability::index
                                                 : storage::durability::process;
@@ -110,13 +127,8 @@ storage::store_config store_settings(const kv_store_config& config, uint64_t cap
 
 result<kv_backing> open_kv_backing(const kv_store_config& config,
                                    const kv_backing_options& options) {
-  if (config.store.low_mark > config.store.high_mark)
-    return failure{error_code::invalid_argument,
-                   "kvstore.low_mark is above kvstore.high_mark: lower it"};
+  if (auto good = check_settings(config); !good) return good.error();
   if (config.engine == "memory") return open_memory(config, options);
-  if (config.engine == "shared" && config.path.empty())
-    return failure{error_code::invalid_argument,
-                   "a shared KV store needs kvstore.path, a folder that all machines mount"};
   const std::string& named = config.engine == "shared" ? config.index_path : config.path;
   const std::string base = named.empty() ? options.default_base : named;
   if (base.empty())
@@ -129,10 +141,22 @@ result<kv_backing> open_kv_backing(const kv_store_config& config,
   backing.mark = options.fresh_mark;
   backing.replicas = config.replicas;
   const std::string home = folder->path();
-  auto store = open_folder(config, home, backing);
+  if (!folder->mended().empty()) backing.mended.push_back(folder->mended());
+  auto store = open_folder(config, home, options.fresh_epoch, backing);
+  if (!store && store.error().code == error_code::corrupt) {
+    // Without its index nobody knows what the blocks are: they go, and are computed again.
+    const std::string why = store.error().detail;
+    const auto aside = storage::set_aside(home + "/index");
+    if (!aside) return explained(aside.error(), home);
+    backing.mended.push_back("the index of the store was damaged and is set aside as " + *aside +
+                             " (it may be removed): the store begins empty. " + why);
+    store = open_folder(config, home, options.fresh_epoch, backing);
+  }
   if (!store) return explained(store.error(), home);
-  if (auto marked = storage::write_mark(backing.folder, backing.mark); !marked)
-    return explained(marked.error(), home);
+  // Also beside the index, so that a check can tell whether the two belong together.
+  for (const std::string& place : {backing.folder, home})
+    if (auto marked = storage::write_mark(place, backing.mark); !marked)
+      return explained(marked.error(), home);
   held_store held;
   held.folder.emplace(*std::move(folder));
   held.store = *std::move(store);

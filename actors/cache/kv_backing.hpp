@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace deepinfer {
 
@@ -19,15 +20,18 @@ struct kv_backing {
   storage::store_id mark;  ///< what the file `mark` in it says
   uint32_t replicas = 1;
   uint64_t capacity_bytes = 0;
+  std::vector<std::string> mended;  ///< what was damaged, and what became of it
 };
 
 struct kv_backing_options {
   std::string default_base;    ///< folder for stores without a path; empty: none is known
   storage::store_id fresh_id;  ///< for a folder that has none
   storage::store_id fresh_mark;
+  uint64_t fresh_epoch = 0;  ///< above that of all lives so far, for a store that lost its index
 };
 
-/// Opens what the settings name. The failure's text says what to do.
+/// Opens what the settings name. A damaged id is mended, a damaged index set aside: the store then
+/// begins empty. Anything else fails; the text says what to do.
 [[nodiscard]] result<kv_backing> open_kv_backing(const kv_store_config& config,
                                                  const kv_backing_options& options);
 

@@ -261,7 +261,8 @@ void kv_store_core::set_gauges() {
 void kv_store_core::watch() {
   kv_store_state& state = self_->state;
   if (!state.setup.log) return;
-  for (const store_event& event : state.watch.look(store().stats(), hung(), now())) {
+  const store_signs signs{hung(), state.blocks_full, state.puts_malformed};
+  for (const store_event& event : state.watch.look(store().stats(), signs, now())) {
     const std::initializer_list<log_field> fields{
         {"folder", state.watch.where()}, {"count", event.count}, {"why", event.why}};
     event.good ? state.setup.log->info(event.name, fields)

@@ -103,6 +103,7 @@ struct kv_store_state {
   bool feed_wakes = false;     ///< a `feed_due` is on its way
   uint64_t longest_block = 0;  ///< seen by this life
   store_watch watch;
+  uint64_t blocks_full = 0, puts_malformed = 0;  ///< refused for good
   bool draining = false;
   caf::typed_response_promise<wire::msg<wire::Ack>> drained;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "proto/types/result.hpp"
 #include "runtime/base/config.hpp"
 #include "storage/store_config.hpp"
 
@@ -45,12 +46,13 @@ struct kv_store_config {
     v.field("durability", durability, one_of({"process", "index", "full"}),
             "What a write waits for: process, it survives this process; index, blocks are on the "
             "device before the index names them; full, both are on the device.");
-    v.bytes("capacity", capacity_bytes, between(0, int64_t{1} << 50),
-            "Most bytes of blocks; 0: half of what is free, and no more than 64 GiB.");
+    v.bytes(
+        "capacity", capacity_bytes, between(0, int64_t{1} << 50),
+        "Most bytes of blocks, 8 MiB or more; 0: half of what is free, and no more than 64 GiB.");
     v.bytes("quota", quota_bytes, between(0, int64_t{1} << 50),
-            "Most bytes of blocks of one tenant; 0: no limit.");
+            "Most bytes of blocks of one tenant, 1 MiB or more; 0: no limit.");
     v.bytes("segment_bytes", store.segment_bytes, between(1 << 20, int64_t{1} << 32),
-            "Size of a file of blocks.");
+            "Size of a file of blocks; an eighth of the capacity at most.");
     v.field("replicas", replicas, between(1, 3), "Stores that keep each block.");
     v.field("group_blocks", store.group_blocks, between(1, 65536),
             "Blocks of a prompt that lie together. Equal on all nodes.");
@@ -101,5 +103,12 @@ private:
     return made;
   }
 };
+
+/// A store or share that is smaller would switch the cache off without a word.
+inline constexpr uint64_t least_capacity = uint64_t{8} << 20;
+inline constexpr uint64_t least_quota = uint64_t{1} << 20;
+
+/// Settings that do not go together; the text names the keys and what to set.
+[[nodiscard]] result<void> check_settings(const kv_store_config& config);
 
 }  // namespace deepinfer

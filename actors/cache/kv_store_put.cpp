@@ -30,6 +30,7 @@ caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
   auto work = read_put(msg, {config.store.max_batch, config.pull_bytes, config.store.group_blocks});
   if (!work) {
     state.card.count("puts_malformed");
+    ++state.puts_malformed;
     let_go(msg.get().getLease());
     promise.deliver(to_caf(work.error()));
     return promise;
@@ -79,9 +80,18 @@ void kv_store_core::put_reserved(uint64_t number) {
     if (stale || medium)  // outcomes of blocks; the rest is the writer's mistake
       put.work->outcomes.assign(put.work->items.size(),
                                 stale ? KvPutOutcome::STALE : KvPutOutcome::FAILED);
-    else if (put.promise.pending())
+    else if (put.promise.pending()) {
+      ++state.puts_malformed;
       put.promise.deliver(to_caf(why));
+    }
     return end_put(number);
+  }
+  if (put.work->found_full() && !put.work->relieved && !device_hangs()) {
+    state.card.count("puts_found_full");
+    return enqueue({.lane = work_lane::writes,
+                    .run = [store = state.setup.backing.store, work = put.work,
+                            clocks = clocks()] { relieve_put(*store, *work, clocks); },
+                    .then = [this_ = *this, number]() mutable { this_.put_reserved(number); }});
   }
   const auto& reserved = put.work->reserved;
   if (std::none_of(reserved.begin(), reserved.end(),
@@ -167,6 +177,7 @@ void kv_store_core::answer_put(open_put& put) {
     const KvPutOutcome outcome = put.work->outcomes[i];
     if (outcome == KvPutOutcome::STORED)
       state.longest_block = std::max<uint64_t>(state.longest_block, put.work->items[i].length);
+    if (outcome == KvPutOutcome::FULL) ++state.blocks_full;
     if (outcome == KvPutOutcome::CORRUPT) state.card.count("blocks_corrupt");
   }
 }

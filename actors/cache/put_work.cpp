@@ -1,7 +1,9 @@
 #include "actors/cache/put_work.hpp"
 
 #include "runtime/base/digest.hpp"
+#include "storage/catalog/catalogue.hpp"
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 
@@ -99,6 +101,11 @@ uint64_t put_work::granted_bytes() const {
   return sum;
 }
 
+bool put_work::found_full() const {
+  return std::any_of(reserved.begin(), reserved.end(),
+                     [](const auto& one) { return one.outcome == storage::reserve_outcome::full; });
+}
+
 result<std::shared_ptr<put_work>> read_put(const wire::msg<wire::KvPut>& message,
                                            const put_limits& limits) {
   const auto in = message.get();
@@ -151,6 +158,29 @@ void reserve_put(storage::block_store& store, put_work& work) {
   work.reserved = *std::move(reserved);
   for (size_t i = 0; i < work.reserved.size(); ++i)
     work.outcomes[i] = outcome_of(work.reserved[i].outcome);
+}
+
+void relieve_put(storage::block_store& store, put_work& work, const storage::clock_reading& now) {
+  work.relieved = true;
+  std::vector<size_t> places;
+  std::vector<storage::reserve_item> again;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < work.items.size(); ++i) {
+    const auto outcome = work.reserved[i].outcome;
+    // behind a block that found no room its children have no parent
+    if (outcome != storage::reserve_outcome::full && outcome != storage::reserve_outcome::no_parent)
+      continue;
+    places.push_back(i);
+    again.push_back(work.items[i]);
+    bytes += storage::stride_of(work.items[i].length);
+  }
+  if (!store.make_room(bytes, now)) return;
+  const auto reserved = store.reserve(work.context, again);
+  if (!reserved) return;
+  for (size_t k = 0; k < places.size(); ++k) {
+    work.reserved[places[k]] = (*reserved)[k];
+    work.outcomes[places[k]] = outcome_of((*reserved)[k].outcome);
+  }
 }
 
 void abandon_put(storage::block_store& store, const put_work& work) {

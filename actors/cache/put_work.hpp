@@ -34,12 +34,14 @@ struct put_work {
   std::vector<std::vector<std::byte>> bytes;   ///< of granted ones, as long as they are
   std::vector<result<void>> pulls;
   std::vector<wire::KvPutOutcome> outcomes;
-  result<void> refusal;  ///< the store refused all of it
+  result<void> refusal;   ///< the store refused all of it
+  bool relieved = false;  ///< room was made for it once
 
   [[nodiscard]] bool granted(size_t i) const {
     return reserved[i].outcome == storage::reserve_outcome::granted;
   }
   [[nodiscard]] uint64_t granted_bytes() const;
+  [[nodiscard]] bool found_full() const;
 };
 
 /// `invalid_argument` or `too_large` for what no store would take, as blocks that are not of one
@@ -50,6 +52,8 @@ struct put_work {
 
 /// Reserves; afterwards `outcomes` say what is refused already.
 void reserve_put(storage::block_store& store, put_work& work);
+/// The store had no room for some of it (`found_full`): makes some, and reserves those again.
+void relieve_put(storage::block_store& store, put_work& work, const storage::clock_reading& now);
 /// Verifies what was pulled, writes and commits it, and lets go of the rest.
 void finish_put(storage::block_store& store, put_work& work, const storage::clock_reading& now);
 /// Lets go of everything that was reserved.

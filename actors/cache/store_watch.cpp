@@ -23,7 +23,12 @@ constexpr words counted_words[] = {
      "weights and hardware of the engines"},
     {"kvstore.hash_collision", "blocks of equal keys with other tokens: none was served"},
     {"kvstore.full",
-     "no space for new blocks, which are dropped: raise kvstore.capacity or add stores"},
+     "no room could be made for new blocks, which are dropped: raise kvstore.capacity or add "
+     "stores"},
+    {"kvstore.put_malformed",
+     "writes are refused as a whole: run one release and one kvstore.group_blocks on all nodes, "
+     "and "
+     "kvstore.segment_bytes and kvstore.pull_bytes larger than a block"},
     {"kvstore.evicted_young",
      "blocks younger than kvstore.floor were removed for space: raise kvstore.capacity or add "
      "stores"},
@@ -54,12 +59,13 @@ constexpr state_words lasting_words[] = {
 }  // namespace
 
 std::vector<store_event> store_watch::look(const storage::store_stats& stats,
-                                           uint32_t hung,
+                                           const store_signs& signs,
                                            time_point now) {
   const std::array<uint64_t, counts> values{
-      stats.read_failures,   stats.write_failures, stats.quarantined,         stats.diverged,
-      stats.hash_collisions, stats.refused_full,   stats.evicted_below_floor, stats.lost_at_open};
-  const std::array<bool, lasts> present{stats.clock_frozen, stats.broken, hung > 0};
+      stats.read_failures, stats.write_failures,      stats.quarantined,
+      stats.diverged,      stats.hash_collisions,     signs.full,
+      signs.malformed,     stats.evicted_below_floor, stats.lost_at_open};
+  const std::array<bool, lasts> present{stats.clock_frozen, stats.broken, signs.hung > 0};
   std::vector<store_event> events;
   for (size_t i = 0; i < counts; ++i) {
     told_count& told = counts_[i];
@@ -71,7 +77,7 @@ std::vector<store_event> store_watch::look(const storage::store_stats& stats,
   for (size_t i = 0; i < lasts; ++i) {
     told_state& told = states_[i];
     if (present[i] == told.on && !(present[i] && now >= told.next)) continue;
-    const uint64_t count = i == hangs && hung > 0 ? hung : 1;
+    const uint64_t count = i == hangs && signs.hung > 0 ? signs.hung : 1;
     told.on = present[i];
     told.next = now + still;
     const state_words& text = lasting_words[i];

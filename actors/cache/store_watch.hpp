@@ -19,6 +19,13 @@ struct store_event {
   bool good = false;  ///< a trouble has ended
 };
 
+/// What the store's actor sees itself.
+struct store_signs {
+  uint32_t hung = 0;       ///< I/O actors that have waited for the device for too long
+  uint64_t full = 0;       ///< blocks dropped since no room could be made; counts up
+  uint64_t malformed = 0;  ///< writes refused as a whole; counts up
+};
+
 /// Looks at a store's numbers now and then and tells what an operator should know. What happens
 /// again and again is told once a minute with its count; what lasts is told when it begins and when
 /// it ends, and again every ten minutes between. Pure.
@@ -30,9 +37,8 @@ public:
   store_watch() = default;
   explicit store_watch(std::string where) : where_(std::move(where)) {}
 
-  /// `hung`: I/O actors that have waited for the device for too long.
   [[nodiscard]] std::vector<store_event> look(const storage::store_stats& stats,
-                                              uint32_t hung,
+                                              const store_signs& signs,
                                               time_point now);
   [[nodiscard]] const std::string& where() const { return where_; }
 
@@ -44,6 +50,7 @@ private:
     diverged,
     collisions,
     full,
+    malformed,
     young,
     lost,
     counts

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <vector>
 
 namespace deepinfer {
 namespace {
@@ -27,19 +29,30 @@ void show_progress(uint64_t done, uint64_t all) {
                static_cast<unsigned long long>(all), done == all ? "\n" : "");
 }
 
+/// Kinds of what is wrong, as JSON and people call them.
+std::vector<std::tuple<const char*, const char*, uint64_t>> kinds_of(
+    const storage::verify_report& report) {
+  return {{"wrong_names", "names", report.wrong_names},
+          {"damaged_index", "damages of the index", report.damaged_index},
+          {"unreadable_records", "unreadable records", report.unreadable_records},
+          {"broken_chains", "broken chains", report.broken_chains},
+          {"wrong_contents", "wrong contents", report.wrong_contents},
+          {"misplaced", "misplaced blocks", report.misplaced},
+          {"wrong_bytes", "wrong bytes", report.wrong_bytes},
+          {"wrong_frames", "headers or footers", report.wrong_frames}};
+}
+
 std::string as_json(const storage::verify_report& report) {
-  const std::pair<const char*, uint64_t> numbers[] = {
-      {"blocks", report.blocks},
-      {"bytes", report.bytes},
-      {"scopes", report.scopes},
-      {"segments", report.segments},
-      {"unreadable_records", report.unreadable_records},
-      {"broken_chains", report.broken_chains},
-      {"wrong_contents", report.wrong_contents},
-      {"wrong_bytes", report.wrong_bytes},
-      {"wrong", report.wrong()}};
+  const std::pair<const char*, uint64_t> numbers[] = {{"blocks", report.blocks},
+                                                      {"bytes", report.bytes},
+                                                      {"scopes", report.scopes},
+                                                      {"segments", report.segments},
+                                                      {"unnamed_files", report.unnamed_files},
+                                                      {"wrong", report.wrong()}};
   std::string out = "{";
   for (const auto& [name, value] : numbers)
+    out += '"' + std::string{name} + "\": " + std::to_string(value) + ", ";
+  for (const auto& [name, words, value] : kinds_of(report))
     out += '"' + std::string{name} + "\": " + std::to_string(value) + ", ";
   out += "\"problems\": [";
   for (size_t i = 0; i < report.first_problems.size(); ++i) {
@@ -54,12 +67,14 @@ std::string as_text(const storage::verify_report& report) {
                     " bytes, " + std::to_string(report.scopes) + " tenants, " +
                     std::to_string(report.segments) + " files\n";
   if (report.wrong() == 0) return out + "all is well\n";
-  out += std::to_string(report.wrong()) + " wrong: " + std::to_string(report.unreadable_records) +
-         " unreadable records, " + std::to_string(report.broken_chains) + " broken chains, " +
-         std::to_string(report.wrong_contents) + " wrong contents, " +
-         std::to_string(report.wrong_bytes) + " wrong bytes\n";
+  std::string list;
+  for (const auto& [name, words, value] : kinds_of(report))
+    if (value > 0) list += (list.empty() ? "" : ", ") + std::to_string(value) + " " + words;
+  out += std::to_string(report.wrong()) + " wrong: " + list + "\n";
   for (const std::string& problem : report.first_problems) out += "  " + problem + '\n';
-  return out + "A node that opens this store drops what is wrong: it is a cache.\n";
+  if (report.broken_chains > 0)
+    out += "A store that was run with another kvstore.group_blocks needs --group-blocks.\n";
+  return out + "A node that opens this store mends or drops what is wrong: it is a cache.\n";
 }
 
 int refuse(const std::string& why) {
@@ -74,8 +89,9 @@ int run_verify(const verify_flags& flags) {
   options.index_folder = flags.folder + "/index";
   options.segments_folder = flags.segments.empty() ? flags.folder + "/segments" : flags.segments;
   options.group_blocks = flags.group_blocks;
+  options.home = flags.folder;
   options.progress = show_progress;
-  if (!fs::is_regular_file(options.index_folder + "/CURRENT", ignored))
+  if (!fs::is_directory(options.index_folder, ignored))
     return refuse(flags.folder + " holds no KV store; name the folder that has 'index' in it, as " +
                   "the log line kvstore.opened says");
   if (!fs::is_directory(options.segments_folder, ignored))
@@ -105,9 +121,14 @@ void add_kv_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   verify->add_option("--segments", flags->segments,
                      "folder of the blocks of a shared store (default: DIR/segments)");
-  verify->add_option("--group-blocks", flags->group_blocks,
-                     "kvstore.group_blocks that it was run with (default 64)");
+  verify
+      ->add_option("--group-blocks", flags->group_blocks,
+                   "kvstore.group_blocks that it was run with (default 64)")
+      ->check(CLI::Range(1, 65536));
   verify->add_flag("--json", flags->json, "print JSON");
+  verify->footer(
+      "Exit codes: 0, all is well; 1, something is wrong, or could not be read; 2, no store there, "
+      "its node runs, or wrong flags.");
   verify->callback([flags, &exit_code] { exit_code = run_verify(*flags); });
 }
 

@@ -209,15 +209,20 @@ result<void> running_node::open_store() {
   auto opened =
       open_kv_backing(config_.actors.kvstore, {home.empty() ? home : home + "/" + name + "/kv",
                                                {random_word(), random_word()},
-                                               {random_word(), random_word()}});
+                                               {random_word(), random_word()},
+                                               epoch_});
   if (opened) {
     store_ = *std::move(opened);
     log("kvstore.opened", {{"folder", store_.folder},
                            {"blocks", store_.store->stats().blocks},
                            {"capacity_bytes", store_.capacity_bytes}});
+    for (const std::string& what : store_.mended) log_->warn("kvstore.mended", {{"what", what}});
     return {};
   }
-  if (config_.node.roles != std::vector<std::string>{"all"}) return opened.error();
+  // A setting that is wrong is wrong whatever else the node does.
+  if (opened.error().code == error_code::invalid_argument ||
+      config_.node.roles != std::vector<std::string>{"all"})
+    return opened.error();
   roles_.erase(node_role::kvstore);
   log_->warn("kvstore.absent", {{"why", opened.error().detail}});
   return {};

@@ -51,8 +51,7 @@ result<store_id> read_id(const std::string& path) {
   const auto length = static_cast<size_t>(got);
   const bool form = length == id_digits + 1 && text[id_digits] == '\n';
   const auto key = parse_block_key({text.data(), std::min(length, id_digits)});
-  if (!form || !key || !*key)
-    return failure{error_code::corrupt, path + " is damaged; remove the folder it lies in"};
+  if (!form || !key || !*key) return failure{error_code::corrupt, path + " is damaged"};
   return store_id{key->hi, key->lo};
 }
 
@@ -67,7 +66,10 @@ std::string to_string(const store_id& id) {
 }
 
 store_folder::store_folder(store_folder&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)), id_(other.id_) {}
+    : path_(std::move(other.path_)),
+      lock_(std::exchange(other.lock_, -1)),
+      id_(other.id_),
+      mended_(std::move(other.mended_)) {}
 
 store_folder::~store_folder() {
   if (lock_ >= 0) ::close(lock_);
@@ -88,16 +90,53 @@ result<store_folder> store_folder::claim(const std::string& base, const store_id
       if (errno == EWOULDBLOCK) continue;
       return trouble("cannot lock " + path + "/lock", errno);
     }
-    auto known = read_id(path + "/id");
-    if (!known && known.error().code != error_code::not_found) return known.error();
-    if (!known)
-      if (auto written = write_small(path + "/id", line_of(fresh)); !written)
-        return written.error();
-    made.id_ = known ? *known : fresh;
+    if (auto named = made.take_name(fresh); !named) return named.error();
     return made;
   }
   return failure{error_code::no_capacity,
                  "all " + std::to_string(most_slots) + " folders in " + base + " are in use"};
+}
+
+/// From the id, its copy, or anew; whatever of the two is not there afterwards is written.
+result<void> store_folder::take_name(const store_id& fresh) {
+  const std::string path = path_ + "/id", copy_path = path_ + "/id.copy";
+  const auto known = read_id(path), copy = read_id(copy_path);
+  for (const auto* one : {&known, &copy})
+    if (!*one && one->error().code != error_code::not_found &&
+        one->error().code != error_code::corrupt)
+      return one->error();
+  id_ = known ? *known : copy ? *copy : fresh;
+  const bool is_new = !known && !copy && known.error().code == error_code::not_found &&
+                      copy.error().code == error_code::not_found;
+  if (!known && copy)
+    mended_ = path + " was damaged or missing: written again from its copy";
+  else if (!known && !is_new)
+    mended_ = path + " and its copy were damaged: the store has a new id and keeps its blocks";
+  else if (known && !copy && copy.error().code == error_code::corrupt)
+    mended_ = copy_path + " was damaged: written again";
+  if (!known)
+    if (auto written = write_small(path, line_of(id_)); !written) return written;
+  if (!copy || *copy != id_) return write_small(copy_path, line_of(id_));
+  return {};
+}
+
+result<store_id> read_store_id(const std::string& folder) {
+  return read_id(folder + "/id");
+}
+
+result<store_id> read_store_id_copy(const std::string& folder) {
+  return read_id(folder + "/id.copy");
+}
+
+result<std::string> set_aside(const std::string& path) {
+  const std::string aside = path + ".damaged";
+  std::error_code error;
+  std::filesystem::remove_all(aside, error);
+  if (!error) std::filesystem::rename(path, aside, error);
+  if (error)
+    return failure{error_code::unreachable,
+                   "cannot move " + path + " to " + aside + ": " + error.message()};
+  return aside;
 }
 
 bool is_owned(const std::string& folder) {

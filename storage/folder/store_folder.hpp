@@ -26,8 +26,8 @@ public:
   static constexpr uint32_t most_slots = 64;
 
   /// The first of `<base>/0`, `<base>/1`, ... that no living process owns; made if it is not there.
-  /// `fresh` names a store that is new. `unreachable`, `no_capacity` or `corrupt` (an id that is
-  /// none) say in their text what to do.
+  /// `fresh` names a store that is new, or one of which both copies of the id are damaged: its
+  /// blocks are good under any name. `unreachable` and `no_capacity` say in their text what to do.
   static result<store_folder> claim(const std::string& base, const store_id& fresh);
 
   store_folder(store_folder&& other) noexcept;
@@ -36,17 +36,29 @@ public:
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const store_id& id() const { return id_; }
+  /// What had to be mended, in words; empty: nothing.
+  [[nodiscard]] const std::string& mended() const { return mended_; }
 
 private:
   store_folder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  result<void> take_name(const store_id& fresh);
 
   std::string path_;
   int lock_ = -1;
   store_id id_;
+  std::string mended_;
 };
 
 /// A living process owns this folder; what reads it offline asks first.
 [[nodiscard]] bool is_owned(const std::string& folder);
+
+/// The id of a folder that nobody owns, and its copy. `not_found` without one, `corrupt` for none.
+[[nodiscard]] result<store_id> read_store_id(const std::string& folder);
+[[nodiscard]] result<store_id> read_store_id_copy(const std::string& folder);
+
+/// A damaged part of a store is moved out of the way, to be looked at: `<path>.damaged`, in the
+/// place of an older one. Returns the new path.
+[[nodiscard]] result<std::string> set_aside(const std::string& path);
 
 /// The file `mark`: written anew by each life of a store, whole or not at all.
 [[nodiscard]] result<void> write_mark(const std::string& folder, const store_id& mark);

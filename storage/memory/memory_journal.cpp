@@ -16,6 +16,7 @@ result<journal_contents> memory_journal::load(
   interrupted_ = false;
   journal_contents found;
   found.identity = now_.identity;
+  found.has_identity = now_.identity != store_identity{};
   for (const auto& [id, epoch] : now_.writers) found.writers.push_back({id, epoch});
   found.rewrite_due.assign(now_.rewrite_due.begin(), now_.rewrite_due.end());
   for (const auto& [key, record] : now_.records) each(record);

@@ -26,9 +26,10 @@ constexpr char rewrite_prefix[] = "rewrite-";
 constexpr size_t rewrite_prefix_bytes = sizeof rewrite_prefix - 1;
 
 failure translated(const rocksdb::Status& status) {
-  const auto code = status.IsCorruption() ? error_code::corrupt
-                    : status.IsNoSpace()  ? error_code::no_capacity
-                                          : error_code::unreachable;
+  // a file that the database names and that is not there is damage, too
+  const auto code = status.IsCorruption() || status.IsPathNotFound() ? error_code::corrupt
+                    : status.IsNoSpace()                             ? error_code::no_capacity
+                                                                     : error_code::unreachable;
   return {code, "the store's database: " + status.ToString()};
 }
 
@@ -68,6 +69,11 @@ public:
   }
 
   result<void> open(const std::string& folder, const rocks_options& options);
+  [[nodiscard]] result<void> verify() const {
+    const auto status = db_->VerifyChecksum();
+    if (!status.ok()) return translated(status);
+    return {};
+  }
   result<journal_contents> load(const std::function<void(const block_record&)>& each) override;
   result<void> apply(const journal_batch& batch, journal_wait wait) override;
   result<std::vector<block_content>> contents(std::span<const block_key> keys) override;
@@ -102,7 +108,7 @@ result<void> rocks_journal::open(const std::string& folder, const rocks_options&
   db.create_missing_column_families = true;
   db.max_background_jobs = options.background_threads;
   db.atomic_flush = false;  // the log orders the families among each other
-  db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   db.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
   db.keep_log_file_num = 2;
   db.max_total_wal_size = 2 * options.write_buffer_bytes;  // what a restart after a crash replays
@@ -122,9 +128,19 @@ result<void> rocks_journal::open(const std::string& folder, const rocks_options&
     wanted.emplace_back(name, columns);
   rocksdb::DB* made = nullptr;
   read_only_ = options.access == rocks_options::access_mode::read;
-  const auto status = read_only_
-                          ? rocksdb::DB::OpenForReadOnly(db, folder, wanted, &families_, &made)
-                          : rocksdb::DB::Open(db, folder, wanted, &families_, &made);
+  const auto attempt = [&] {
+    return read_only_ ? rocksdb::DB::OpenForReadOnly(db, folder, wanted, &families_, &made)
+                      : rocksdb::DB::Open(db, folder, wanted, &families_, &made);
+  };
+  auto status = attempt();
+  if (status.IsCorruption() && options.damaged_log == rocks_options::log_damage::cut) {
+    // What is behind the damage is lost; what is in front is written anew, so that the damaged log
+    // goes.
+    db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+    db.avoid_flush_during_recovery = false;
+    families_.clear();
+    status = attempt();
+  }
   if (!status.ok()) return translated(status);
   db_.reset(made);
   return {};
@@ -166,9 +182,14 @@ result<void> rocks_journal::load_rest(journal_contents& found) {
     stored_identity identity;
     uint32_t segment = 0;
     Slice name = rest->key();
-    if (name == identity_key && take(rest->value(), identity)) {
+    if (name == identity_key) {
+      if (!take(rest->value(), identity))
+        return failure{error_code::corrupt, "the store's own record has another size"};
+      found.has_identity = true;
       if (identity.version != 1)
-        return failure{error_code::unsupported, "the store was written by another version"};
+        return failure{error_code::unsupported, "it was written by another version (" +
+                                                    std::to_string(identity.version) +
+                                                    "; this one reads 1)"};
       found.identity = {identity.epoch, cluster_time{identity.last_time_ms}, identity.next_segment};
     } else if (name.starts_with(rewrite_prefix)) {
       name.remove_prefix(rewrite_prefix_bytes);
@@ -254,6 +275,15 @@ result<std::unique_ptr<metadata_journal>> open_rocks_journal(const std::string& 
   auto made = std::make_unique<rocks_journal>();
   if (auto opened = made->open(folder, options); !opened) return opened.error();
   return std::unique_ptr<metadata_journal>{std::move(made)};
+}
+
+result<void> verify_rocks_files(const std::string& folder) {
+  rocks_journal journal;
+  if (auto opened = journal.open(folder, {.access = rocks_options::access_mode::read,
+                                          .damaged_log = rocks_options::log_damage::refused});
+      !opened)
+    return opened;
+  return journal.verify();
 }
 
 }  // namespace deepinfer::storage

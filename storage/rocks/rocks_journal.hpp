@@ -13,11 +13,17 @@ struct rocks_options {
   int background_threads = 2;
   enum class access_mode : uint8_t { own, read };
   access_mode access = access_mode::own;  ///< read: nothing is written, not even what is mended
+  enum class log_damage : uint8_t { cut, refused };
+  log_damage damaged_log = log_damage::cut;  ///< cut: what is behind the damage is lost
 };
 
 /// Records in RocksDB: column families for records, contents and the store itself. The only place
 /// that knows RocksDB.
 [[nodiscard]] result<std::unique_ptr<metadata_journal>> open_rocks_journal(
     const std::string& folder, const rocks_options& options);
+
+/// Reads every file of the database, the log without mercy; writes nothing. `corrupt` names what is
+/// damaged.
+[[nodiscard]] result<void> verify_rocks_files(const std::string& folder);
 
 }  // namespace deepinfer::storage

@@ -25,9 +25,9 @@ namespace deepinfer::storage {
 /// synced) before the journal names them; a file is removed only after the journal has forgotten
 /// all its blocks; space is never written twice.
 ///
-/// Locks, outermost first: `order_` (one change at a time, held over the journal), `append_` (who
-/// gets which space), `sync_` (one sync at a time), `state_` (everything in memory; never held over
-/// a device).
+/// Locks, outermost first: `rewriting_` (one thread rewrites files at a time), `order_` (one change
+/// at a time, held over the journal), `append_` (who gets which space), `sync_` (one sync at a
+/// time), `state_` (everything in memory; never held over a device).
 class segment_store final : public block_store {
 public:
   /// Reads the journal, drops what is not whole, removes files that nobody names.
@@ -59,6 +59,7 @@ public:
 
   result<uint64_t> expire(const clock_reading& now, uint64_t budget_blocks) override;
   result<uint64_t> relieve(const clock_reading& now, uint64_t budget_blocks) override;
+  result<uint64_t> make_room(uint64_t bytes, const clock_reading& now) override;
   result<uint64_t> compact(uint64_t budget_bytes, const clock_reading& now) override;
   result<uint64_t> scrub(uint64_t budget_bytes, const clock_reading& now) override;
   result<uint64_t> purge(scope_id scope, const clock_reading& now) override;
@@ -151,7 +152,10 @@ private:
   uint32_t confirm_contents(const prefix_query& query, uint32_t blocks);
 
   // upkeep
-  std::optional<uint32_t> choose_rewrite();
+  [[nodiscard]] bool is_full_for(uint64_t bytes) const;
+  [[nodiscard]] uint64_t file_bytes() const;
+  std::optional<uint32_t> choose_rewrite(uint64_t wanted_bytes);
+  result<void> rewrite_some(uint64_t budget_bytes, uint64_t wanted_bytes);
   result<void> rewrite(uint32_t segment);
   std::vector<block_write> place_moves(std::span<const found_block> blocks,
                                        std::span<const read_status> statuses);
@@ -161,6 +165,7 @@ private:
   const std::unique_ptr<file_layer> files_;
   const std::unique_ptr<metadata_journal> journal_;
 
+  std::mutex rewriting_;
   std::mutex order_;
   std::mutex append_;
   std::mutex sync_;

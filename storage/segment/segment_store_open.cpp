@@ -66,7 +66,7 @@ result<void> segment_store::load() {
   trim_files(ends);
 
   // A new life is on the device before anybody hears of it: leases of older ones are void (KV-28).
-  ++identity_.epoch;
+  identity_.epoch = std::max(identity_.epoch + 1, config_.least_epoch);
   batch.identity = identity_;
   if (auto done = journal_->apply(batch, journal_wait::device); !done) return done;
   catalogue_.feed().start(identity_.epoch);

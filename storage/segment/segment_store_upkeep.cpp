@@ -10,17 +10,29 @@ namespace deepinfer::storage {
 
 namespace {
 
-constexpr size_t blocks_at_once = 32;  // of upkeep: a few MB of memory
+constexpr size_t blocks_at_once = 32;       // of upkeep: a few MB of memory
+constexpr uint64_t evicted_at_once = 8192;  // blocks, for one write: bounds how long it holds locks
 
 }  // namespace
 
+/// `state_` is held.
+bool segment_store::is_full_for(uint64_t bytes) const {
+  return segments_.file_bytes() + tickets_.reserved_bytes() + bytes > config_.capacity_bytes;
+}
+
+uint64_t segment_store::file_bytes() const {
+  std::shared_lock state{state_};
+  return segments_.file_bytes();
+}
+
 /// The segment to rewrite next. Without pressure: less than the set share is live. Under pressure
-/// any whose share is below that of a store at its low mark; if only the open one is left, it is
-/// closed.
-std::optional<uint32_t> segment_store::choose_rewrite() {
+/// (which a write that finds no room is) any whose share is below that of a store at its low mark;
+/// if only the open one is left, it is closed.
+std::optional<uint32_t> segment_store::choose_rewrite(uint64_t wanted_bytes) {
   std::unique_lock state{state_};
   const bool pressed = static_cast<double>(segments_.file_bytes()) >=
-                       config_.high_mark * static_cast<double>(config_.capacity_bytes);
+                           config_.high_mark * static_cast<double>(config_.capacity_bytes) ||
+                       (wanted_bytes > 0 && is_full_for(wanted_bytes));
   const double share = pressed
                            ? std::max(config_.compact_below, config_.low_mark / config_.high_mark)
                            : config_.compact_below;
@@ -32,16 +44,15 @@ std::optional<uint32_t> segment_store::choose_rewrite() {
   return segments_.worst(share);
 }
 
-result<uint64_t> segment_store::compact(uint64_t budget_bytes, const clock_reading& now) {
-  observe(now);
-  const auto file_bytes = [this] {
-    std::shared_lock state{state_};
-    return segments_.file_bytes();
-  };
-  const uint64_t before = file_bytes();
+result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_bytes) {
+  std::lock_guard alone{rewriting_};
   std::set<uint32_t> tried;
   for (uint64_t used = 0; used < budget_bytes;) {
-    const auto victim = choose_rewrite();
+    if (wanted_bytes > 0) {
+      std::shared_lock state{state_};
+      if (!is_full_for(wanted_bytes)) break;
+    }
+    const auto victim = choose_rewrite(wanted_bytes);
     if (!victim || !tried.insert(*victim).second) break;
     {
       std::shared_lock state{state_};
@@ -49,8 +60,37 @@ result<uint64_t> segment_store::compact(uint64_t budget_bytes, const clock_readi
       if (found != segments_.all().end()) used += found->second.live;
     }
     used += location_unit;
-    if (auto done = rewrite(*victim); !done) return done.error();
+    if (auto done = rewrite(*victim); !done) return done;
   }
+  return {};
+}
+
+result<uint64_t> segment_store::compact(uint64_t budget_bytes, const clock_reading& now) {
+  observe(now);
+  const uint64_t before = file_bytes();
+  if (auto done = rewrite_some(budget_bytes, 0); !done) return done.error();
+  return before - std::min(before, file_bytes());
+}
+
+/// Down to the low mark when that is more, so that the next writes find room, too.
+result<uint64_t> segment_store::make_room(uint64_t bytes, const clock_reading& now) {
+  observe(now);
+  const uint64_t before = file_bytes();
+  const auto low =
+      static_cast<uint64_t>(config_.low_mark * static_cast<double>(config_.capacity_bytes));
+  const uint64_t goal =
+      std::min(low, config_.capacity_bytes - std::min(config_.capacity_bytes, bytes));
+  uint64_t removed = 0;
+  auto done = change([&](catalogue_effects& effects, journal_batch&) {
+    if (!is_full_for(bytes)) return;
+    const uint64_t live = catalogue_.live_bytes() + tickets_.reserved_bytes();
+    if (live > goal)
+      removed = catalogue_.evict(live - goal, evicted_at_once, clock_.now(), effects);
+  });
+  if (!done) return done.error();
+  count_.evicted += removed;
+  if (auto rewritten = rewrite_some(config_.capacity_bytes / 4, bytes); !rewritten)
+    return rewritten.error();
   return before - std::min(before, file_bytes());
 }
 

@@ -16,7 +16,9 @@ result<void> segment_store::check_items(std::span<const reserve_item> items) con
     if (item.length == 0 || item.length > max_block_bytes ||
         stride_of(item.length) + segment_header_bytes > config_.segment_bytes)
       return failure{error_code::too_large,
-                     "a block of " + std::to_string(item.length) + " bytes does not fit a segment"};
+                     "a block of " + std::to_string(item.length) +
+                         " bytes does not fit a file of blocks: raise kvstore.segment_bytes, and "
+                         "kvstore.capacity to eight times of that"};
     if (item.content.size() > max_content_bytes)
       return failure{error_code::too_large, "a block's content is over its limit"};
     if (key_of(item.parent, item.content) != item.key)
@@ -68,7 +70,7 @@ reservation segment_store::reserve_one(const write_context& context,
       ++count_.over_quota;
       return {reserve_outcome::over_quota};
     }
-    if (segments_.file_bytes() + tickets_.reserved_bytes() + bytes > config_.capacity_bytes) {
+    if (is_full_for(bytes)) {
       ++count_.refused_full;
       return {reserve_outcome::full};
     }

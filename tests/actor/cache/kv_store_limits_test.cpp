@@ -119,6 +119,42 @@ TEST_CASE("a write of more than one group or chain is refused as a whole") {
   CHECK(site.put(chain, 8, 12) == std::vector(4, KvPutOutcome::STORED));
 }
 
+TEST_CASE("a full store makes room when a write comes, without waiting for its upkeep") {
+  store_site site;  // 8 MiB, and no kv_sweep
+  site.open();
+  for (uint64_t i = 0; i < 40; ++i) {
+    const auto chain = make_chain("a", i, 8, 60 << 10);  // 40 times 512 KiB
+    CHECK(site.put(chain, 0, 8) == std::vector(8, KvPutOutcome::STORED));
+    for (const uint64_t lease : site.released())
+      static_cast<void>(site.staging->leases().release(lease));
+    site.advance(100ms);
+  }
+  CHECK(site.backing.store->stats().file_bytes <= 8 << 20);
+  CHECK(site.gauge("puts_found_full") > 0);
+  CHECK(site.logged("kvstore.full") == 0);
+  CHECK(site.logged("kvstore.evicted_young") == 1);
+}
+
+TEST_CASE("a full store whose blocks are all leased refuses, and says so") {
+  store_site site;
+  site.open();
+  std::vector<wire::msg<wire::KvOpened>> leases;
+  size_t stored = 0;
+  for (uint64_t i = 0; i < 20; ++i) {
+    const auto chain = make_chain("a", i, 8, 60 << 10);
+    const auto outcomes = site.put(chain, 0, 8);
+    for (const uint64_t lease : site.released())
+      static_cast<void>(site.staging->leases().release(lease));
+    leases.push_back(site.opened(chain, 0, 8));
+    stored +=
+        static_cast<size_t>(std::count(outcomes.begin(), outcomes.end(), KvPutOutcome::STORED));
+  }
+  site.advance(600ms);
+  CHECK(site.gauge("blocks") == static_cast<int64_t>(stored));
+  CHECK(stored < 20 * 8);
+  CHECK(site.logged("kvstore.full") == 1);
+}
+
 TEST_CASE("indexes that wait are so many; one more is answered at once") {
   store_site site;
   site.config.max_waiters = 2;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace deepinfer::storage {
@@ -31,13 +32,44 @@ TEST_CASE("owners take one folder after another, and a new one finds the old one
   CHECK(again->id() == store_id{1, 2});
 }
 
-TEST_CASE("a damaged id and a folder that cannot be made are said") {
+TEST_CASE("a damaged or missing id comes back from its copy, and is new when both are damaged") {
   const test::scratch_folder base;
-  std::filesystem::create_directories(base.path() + "/0");
-  std::ofstream{base.path() + "/0/id"} << "not an id\n";
-  const auto damaged = store_folder::claim(base.path(), {1, 2});
-  REQUIRE_FALSE(damaged);
-  CHECK(damaged.error().code == error_code::corrupt);
+  const std::string id = base.path() + "/0/id", copy = id + ".copy";
+  const auto claimed = [&](const store_id& fresh) {
+    const auto folder = store_folder::claim(base.path(), fresh);
+    REQUIRE(folder);
+    CHECK(*read_store_id(folder->path()) == folder->id());
+    CHECK(*read_store_id_copy(folder->path()) == folder->id());
+    return std::pair(folder->id(), !folder->mended().empty());
+  };
+  CHECK(claimed({1, 2}) == std::pair(store_id{1, 2}, false));
+  std::ofstream{id} << "not an id\n";
+  CHECK(read_store_id(base.path() + "/0").error().code == error_code::corrupt);
+  CHECK(claimed({3, 4}) == std::pair(store_id{1, 2}, true));
+  std::filesystem::remove(id);
+  CHECK(claimed({3, 4}) == std::pair(store_id{1, 2}, true));
+  std::ofstream{copy} << "";
+  CHECK(claimed({3, 4}) == std::pair(store_id{1, 2}, true));
+  std::filesystem::remove(copy);  // as of an older release
+  CHECK(claimed({3, 4}) == std::pair(store_id{1, 2}, false));
+  std::ofstream{id} << "?";
+  std::ofstream{copy} << "?";
+  CHECK(claimed({5, 6}) == std::pair(store_id{5, 6}, true));
+}
+
+TEST_CASE(
+    "what is set aside takes the place of what was, and a folder that cannot be made is said") {
+  const test::scratch_folder base;
+  for (const char* what : {"one", "two"}) {
+    std::filesystem::create_directories(base.path() + "/index");
+    std::ofstream{base.path() + "/index/" + what} << "x";
+    const auto aside = set_aside(base.path() + "/index");
+    REQUIRE(aside);
+    CHECK_FALSE(std::filesystem::exists(base.path() + "/index"));
+    CHECK(std::filesystem::exists(*aside + "/" + what));
+  }
+  CHECK_FALSE(std::filesystem::exists(base.path() + "/index.damaged/one"));
+  CHECK_FALSE(set_aside(base.path() + "/nothing"));
   std::ofstream{base.path() + "/file"} << "x";
   const auto blocked = store_folder::claim(base.path() + "/file", {1, 2});
   REQUIRE_FALSE(blocked);

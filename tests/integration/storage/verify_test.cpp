@@ -1,4 +1,5 @@
 #include "storage/rocks/rocks_store.hpp"
+#include "storage/segment/segment_format.hpp"
 #include "storage/verify/verify_store.hpp"
 #include "tests/support/block_chain.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -24,7 +25,7 @@ struct closed_store {
     REQUIRE((*store)->flush());
   }
   [[nodiscard]] verify_options options() const {
-    return {folder.path() + "/index", folder.path() + "/segments", 0, {}};
+    return {folder.path() + "/index", folder.path() + "/segments", 0, {}, {}};
   }
   /// The file that has the blocks.
   [[nodiscard]] std::string segment() const {
@@ -116,6 +117,62 @@ TEST_CASE("blocks without the parent that they need are broken chains") {
   const auto grouped = verify_store(options);
   REQUIRE(grouped);
   CHECK(grouped->wrong() == 0);
+}
+
+TEST_CASE("damage around the bytes of blocks is found: headers, footers, places that overlap") {
+  const closed_store store;
+  const auto poke = [&](uint64_t offset) {
+    std::fstream file{store.segment(), std::ios::in | std::ios::out | std::ios::binary};
+    file.seekg(static_cast<std::streamoff>(offset));
+    const auto old = static_cast<char>(file.get());
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(static_cast<char>(old ^ 1));
+  };
+  poke(4096 * 2 - 20);  // in the footer of the first block
+  poke(9);              // in the header of the file
+  const auto frames = verify_store(store.options());
+  REQUIRE(frames);
+  CHECK(frames->wrong_frames == 2);
+  CHECK(frames->wrong() == 2);
+  {
+    auto journal = open_rocks_journal(store.folder.path() + "/index", {});
+    REQUIRE(journal);
+    journal_batch batch;
+    REQUIRE((*journal)->load([&](const block_record& r) {
+      if (r.key == store.chain.keys[5]) batch.put.push_back(r);
+    }));
+    REQUIRE(batch.put.size() == 1);
+    batch.put[0].location.offset = 4096;  // where the first one lies
+    REQUIRE((*journal)->apply(batch, journal_wait::device));
+  }
+  const auto places = verify_store(store.options());
+  REQUIRE(places);
+  CHECK(places->misplaced == 1);
+  CHECK(places->wrong_bytes == 1);
+}
+
+TEST_CASE("garbage in the log of the index is found, and what is in front of it is still read") {
+  const closed_store store;
+  for (const auto& file : std::filesystem::directory_iterator{store.folder.path() + "/index"})
+    if (file.path().extension() == ".log" && file.file_size() > 300) {
+      std::fstream log{file.path(), std::ios::in | std::ios::out | std::ios::binary};
+      log.seekp(static_cast<std::streamoff>(file.file_size() - 200));
+      log << std::string(100, 'U');
+    }
+  const auto report = verify_store(store.options());
+  REQUIRE(report);
+  CHECK(report->damaged_index == 1);
+  CHECK(report->blocks > 0);
+}
+
+TEST_CASE("files of segments that no record names are counted, and are not wrong") {
+  const closed_store store;
+  std::filesystem::copy_file(store.segment(),
+                             store.folder.path() + "/segments/" + segment_name(77));
+  const auto report = verify_store(store.options());
+  REQUIRE(report);
+  CHECK(report->unnamed_files == 1);
+  CHECK(report->wrong() == 0);
 }
 
 TEST_SUITE_END();
