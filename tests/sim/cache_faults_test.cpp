@@ -73,6 +73,7 @@ private:
     o.settings.kvstore.store.group_blocks = 1u << random.below(5);
     o.settings.kvfetch.arena_bytes = 1 << 20;
     o.settings.kvfetch.batch_blocks = 1 + random.below(8);
+    o.settings.kvfetch.hold = 10min;  // what is not released is seen at the end
     o.settings.cache.persist_by = std::array{"decode", "both", "prefill"}[random.below(3)];
     for (engine_config* e : {&o.settings.prefill, &o.settings.decode}) {
       e->planner.max_sequences = 2 + random.below(6);
