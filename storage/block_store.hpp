@@ -1,6 +1,7 @@
 #pragma once
 
 #include "storage/block/block_record.hpp"
+#include "storage/group_types.hpp"
 #include "storage/store_types.hpp"
 
 #include <cstdint>
@@ -88,6 +89,17 @@ public:
   virtual void acknowledge_clock(const clock_reading& now) = 0;
   virtual void set_quota(scope_id scope, uint64_t bytes) = 0;
   virtual result<void> flush() = 0;
+
+  // ---- moving groups to the stores that own them
+
+  /// Heads among the next `entries` places of the index from a cursor on (0: the first). A walk
+  /// sees every group that is there all the time, and may miss one that comes meanwhile.
+  [[nodiscard]] virtual head_page heads(uint64_t cursor, size_t entries) const = 0;
+  /// Blocks of one group, at most `query.limit`; `read` has their bytes.
+  virtual result<std::vector<group_block>> group(const group_query& query) = 0;
+  /// Removes blocks that their owners have, in the order given: those that are leased, or have a
+  /// block behind them, stay. Returns how many went.
+  virtual result<uint64_t> give_away(std::span<const block_key> keys, const clock_reading& now) = 0;
 
   // ---- what others know about it (KV-8)
 

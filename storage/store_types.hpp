@@ -178,7 +178,8 @@ struct store_stats {
   uint64_t over_quota = 0, refused_full = 0, hash_collisions = 0;
   uint64_t read_blocks = 0, read_bytes = 0, written_bytes = 0, read_failures = 0,
            write_failures = 0;
-  uint64_t quarantined = 0, expired = 0, evicted = 0, evicted_below_floor = 0, purged = 0;
+  uint64_t quarantined = 0, expired = 0, evicted = 0, evicted_below_floor = 0, purged = 0,
+           given_away = 0;
   uint64_t compacted_bytes = 0, scrubbed_bytes = 0, scrub_passes = 0;
   uint64_t lost_at_open = 0;  ///< records dropped when the store was opened
   uint64_t youngest_eviction_ms = UINT64_MAX;

@@ -147,6 +147,15 @@ void catalogue::touch(uint32_t id,
   raise(id, end_of_life(use, now), mask_of(use), seconds(now), effects);
 }
 
+void catalogue::prolong(uint32_t id,
+                        cluster_time expiry,
+                        traffic_class use,
+                        cluster_time now,
+                        catalogue_effects& effects) {
+  const int64_t end = std::min(expiry.count(), end_of_life(use, now));
+  raise(id, end, mask_of(use), entries_[id].accessed_s, effects);
+}
+
 /// Upwards until an ancestor has all of it: everything above it has, too.
 void catalogue::raise(uint32_t id,
                       int64_t expiry_ms,

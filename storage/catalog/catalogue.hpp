@@ -1,5 +1,6 @@
 #pragma once
 
+#include "storage/catalog/catalogue_effects.hpp"
 #include "storage/catalog/change_feed.hpp"
 #include "storage/catalog/entry_pool.hpp"
 #include "storage/catalog/expiry_lists.hpp"
@@ -13,19 +14,6 @@
 #include <vector>
 
 namespace deepinfer::storage {
-
-/// Space that no record names any more.
-struct freed_space {
-  block_location location;
-  uint32_t length = 0;
-};
-
-/// What an operation changed, for the journal: in the order of the lists, all or nothing.
-struct catalogue_effects {
-  std::vector<uint32_t> changed;   ///< entries whose records are to be written
-  std::vector<block_key> erased;   ///< records to be erased
-  std::vector<freed_space> freed;  ///< space of entries that are gone
-};
 
 /// All blocks of a store and the rules of their lives: chains, expiry, leases' pins, scopes'
 /// shares. Pure: holds no bytes, reads no clock. Not for several threads at once. Some 110 bytes a
@@ -85,6 +73,8 @@ public:
   [[nodiscard]] block_record record_of(uint32_t id) const;
   [[nodiscard]] scope_id scope_of(uint32_t id) const { return scopes_[entries_[id].scope].id; }
   [[nodiscard]] snapshot_page snapshot(uint64_t cursor, size_t limit) const;
+  /// Numbers of entries are below this one.
+  [[nodiscard]] uint32_t end() const { return entries_.end(); }
   /// The first committed entry with a number at or above `from`; `none` at the end.
   [[nodiscard]] uint32_t next_committed(uint32_t from) const;
   /// All committed entries whose bytes lie in a segment, in the order of their offsets.
@@ -100,6 +90,14 @@ public:
                catalogue_effects& effects);
   /// Refreshes an entry and its ancestors, coarsely.
   void touch(uint32_t id, traffic_class use, cluster_time now, catalogue_effects& effects);
+  /// It and its ancestors live as long as a copy elsewhere, or a whole life if that is shorter.
+  void prolong(uint32_t id,
+               cluster_time expiry,
+               traffic_class use,
+               cluster_time now,
+               catalogue_effects& effects);
+  /// Removes an entry that has neither children nor pins. False: it has.
+  [[nodiscard]] bool drop(uint32_t id, catalogue_effects& effects);
   /// Keeps an entry, and so its ancestors, until `unpin`. False: it has all the pins it can have.
   [[nodiscard]] bool pin(uint32_t id) {
     if (entries_[id].pins == UINT16_MAX) return false;

@@ -26,6 +26,12 @@ void catalogue::remove(uint32_t id, catalogue_effects& effects) {
   entries_.remove(id);
 }
 
+bool catalogue::drop(uint32_t id, catalogue_effects& effects) {
+  if (entries_[id].first_child != none || entries_[id].pins > 0) return false;
+  remove(id, effects);
+  return true;
+}
+
 /// An entry and all below it, leaf first, as long as the rules agree and nothing is pinned.
 template <class Rules>
 void catalogue::remove_tree(uint32_t id, Rules& rules, catalogue_effects& effects) {

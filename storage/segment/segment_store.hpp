@@ -67,6 +67,10 @@ public:
   void set_quota(scope_id scope, uint64_t bytes) override;
   result<void> flush() override;
 
+  head_page heads(uint64_t cursor, size_t entries) const override;
+  result<std::vector<group_block>> group(const group_query& query) override;
+  result<uint64_t> give_away(std::span<const block_key> keys, const clock_reading& now) override;
+
   change_batch changes_after(const feed_position& position, size_t limit) override;
   snapshot_page snapshot(uint64_t cursor, size_t limit) override;
   [[nodiscard]] store_stats stats() const override;
@@ -103,7 +107,8 @@ private:
     std::atomic<uint64_t> stored{0}, refreshed{0}, touched{0}, diverged{0}, mismatched{0},
         over_quota{0}, refused_full{0}, hash_collisions{0}, read_blocks{0}, read_bytes{0},
         written_bytes{0}, read_failures{0}, write_failures{0}, quarantined{0}, expired{0},
-        evicted{0}, purged{0}, compacted_bytes{0}, scrubbed_bytes{0}, scrub_passes{0};
+        evicted{0}, purged{0}, given_away{0}, compacted_bytes{0}, scrubbed_bytes{0},
+        scrub_passes{0};
   };
 
   segment_store(const store_config& config,

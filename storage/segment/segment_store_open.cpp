@@ -145,6 +145,7 @@ store_stats segment_store::stats() const {
   s.expired = count_.expired;
   s.evicted = count_.evicted;
   s.purged = count_.purged;
+  s.given_away = count_.given_away;
   s.compacted_bytes = count_.compacted_bytes;
   s.scrubbed_bytes = count_.scrubbed_bytes;
   s.scrub_passes = count_.scrub_passes;

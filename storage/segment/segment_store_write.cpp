@@ -300,7 +300,10 @@ commit_outcome segment_store::commit_one(ticket done,
     }
     ++count_.refreshed;
     // one that another store had is the same use of the same block, not a new one
-    if (done.record.expiry == cluster_time{}) catalogue_.touch(there, done.use, now, effects);
+    if (done.record.expiry == cluster_time{})
+      catalogue_.touch(there, done.use, now, effects);
+    else
+      catalogue_.prolong(there, done.record.expiry, done.use, now, effects);
     return commit_outcome::refreshed;
   }
   if (!written || there != catalogue::none) return commit_outcome::stale;

@@ -559,7 +559,7 @@ void a_chain_may_begin_at_a_group(store_home& home) {
 const std::vector<store_rule>& store_rules() {
 #define RULE(f) \
   { #f, f }
-  static const std::vector<store_rule> rules{
+  static const std::vector<store_rule> rules = with_group_rules({
       RULE(stored_chains_come_back),
       RULE(readers_see_committed_blocks_only),
       RULE(a_block_needs_its_parent),
@@ -584,7 +584,7 @@ const std::vector<store_rule>& store_rules() {
       RULE(many_threads_may_write_and_read_the_same_chains),
       RULE(empty_segments_go_and_numbers_do_not_come_back),
       RULE(a_chain_may_begin_at_a_group),
-  };
+  });
 #undef RULE
   return rules;
 }

@@ -50,7 +50,7 @@ public:
     ++all_.operations;
     now_.steady += std::chrono::milliseconds{random_.below(2'000)};
     now_.wall += std::chrono::milliseconds{random_.below(2'000)};
-    switch (random_.below(20)) {
+    switch (random_.below(21)) {
       case 0:
       case 1:
       case 2:
@@ -80,6 +80,8 @@ public:
         return faults();
       case 17:
         return arm_crash();
+      case 18:
+        return give_away();
       default:
         return leave_reservations();
     }
@@ -111,6 +113,19 @@ private:
     std::chrono::milliseconds until{};
     uint64_t taken_away = 0;  ///< quarantined and purged when it was granted
   };
+
+  /// Some branches of a chain went to another store; what is leased stays, as leases check.
+  void give_away() {
+    const group_query query{.head = some_chain().keys[0],
+                            .order = tree_order::children_first,
+                            .limit = 1 + random_.below(30)};
+    const auto blocks = store_->group(query);
+    if (!blocks) return;
+    std::vector<block_key> keys;
+    for (const group_block& block : *blocks) keys.push_back(block.record.key);
+    const auto gone = store_->give_away(keys, now_);
+    if (gone) CHECK(*gone <= keys.size());
+  }
 
   const test::block_chain& some_chain() {
     return chains_[random_.below(static_cast<uint32_t>(chains_.size()))];
