@@ -63,7 +63,7 @@ result<void> kv_mover_core::start(const kv_mover_setup& setup) {
 
 move_sender kv_mover_core::sender() const {
   const kv_mover_state& state = self_->state;
-  return {{state.setup.backing.id.lo ^ writer_mark, store().epoch()},
+  return {{state.setup.backing.id.hi ^ state.setup.backing.id.lo ^ writer_mark, store().epoch()},
           state.self_ref,
           state.setup.config.put_deadline};
 }

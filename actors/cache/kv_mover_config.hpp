@@ -13,7 +13,7 @@ struct kv_mover_config {
   std::chrono::milliseconds settle{30'000};
   std::chrono::milliseconds gone_after{600'000};
   std::chrono::milliseconds strays_every{600'000};
-  std::chrono::milliseconds copies_every = std::chrono::hours{6};
+  std::chrono::milliseconds copies_every = std::chrono::hours{1};
   std::chrono::milliseconds linger{30'000};
   std::chrono::milliseconds left_out{10'000};
   std::chrono::milliseconds put_deadline{10'000};

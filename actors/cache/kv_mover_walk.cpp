@@ -377,7 +377,10 @@ void kv_mover_core::confirmed(moving_group& group, size_t count, wire::KvPutDone
     if (outcome == KvPutOutcome::DIVERGED) self_->state.card.count("diverged");
     all = all && is_there(outcome);
   }
-  if (!all) return over(true);
+  if (!all) {
+    self_->state.card.count("groups_unconfirmed");
+    return over(true);
+  }
   group.left.erase(group.left.begin(), group.left.begin() + static_cast<ptrdiff_t>(count));
   go_on();
 }
@@ -404,7 +407,10 @@ void kv_mover_core::given_away(moving_group& group, const result<uint64_t>& remo
     return over(true);
   }
   state.card.count("blocks_given_away", static_cast<int64_t>(*removed));
-  if (*removed < group.page.size()) return over(true);
+  if (*removed < group.page.size()) {
+    state.card.count("groups_in_use");
+    return over(true);
+  }
   if (group.page.size() < state.setup.config.batch_blocks) return moved(group);
   group.next = stage::load;
   go_on();

@@ -29,6 +29,13 @@ void write_block(wire::BlockWrite::Builder out, const group_block& block, uint64
   out.setExpiryMs(static_cast<uint64_t>(std::max<int64_t>(1, block.record.expiry.count())));
 }
 
+/// In one write, as stores see it: the owner may have what lies between them.
+bool may_follow(const group_block& last, const group_block& next) {
+  const uint32_t depth = last.record.depth;
+  return next.record.depth > depth + 1 ||
+         (next.record.depth == depth + 1 && next.record.parent == last.record.key);
+}
+
 }  // namespace
 
 traffic_class copied_as(const group_block& block) {
@@ -46,14 +53,15 @@ std::vector<size_t> sending_order(std::span<const group_block> page,
 }
 
 size_t fitting(std::span<const group_block> page, std::span<const size_t> places, uint64_t bytes) {
-  size_t count = 0;
   uint64_t sum = 0;
-  for (const size_t at : places) {
-    sum += page[at].record.length;
-    if (count > 0 && (sum > bytes || copied_as(page[at]) != copied_as(page[places[0]]))) break;
-    ++count;
+  for (size_t count = 0; count < places.size(); ++count) {
+    const group_block& next = page[places[count]];
+    sum += next.record.length;
+    if (count == 0) continue;
+    const group_block& last = page[places[count - 1]];
+    if (sum > bytes || copied_as(next) != copied_as(last) || !may_follow(last, next)) return count;
   }
-  return count;
+  return places.size();
 }
 
 wire::msg<wire::KvPut> copy_of(std::span<const group_block> page,

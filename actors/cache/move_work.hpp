@@ -19,7 +19,8 @@ namespace deepinfer {
 [[nodiscard]] std::vector<size_t> sending_order(std::span<const storage::group_block> page,
                                                 std::span<const size_t> places);
 
-/// How many of the first ones fit one write: of one class, with at most so many bytes, and one.
+/// How many of the first ones fit one write: one chain of one class, with at most so many bytes;
+/// one at least.
 [[nodiscard]] size_t fitting(std::span<const storage::group_block> page,
                              std::span<const size_t> places,
                              uint64_t bytes);

@@ -10,13 +10,15 @@ namespace {
 
 /// In the order in which data flows; what a later release adds comes last.
 size_t kind_rank(const std::string& kind) {
+  // clang-format off
   static const std::vector<std::string> order{
       "gateway",          "codec",    "request",         "vision_balancer",
       "prefill_balancer", "vision",   "decode_balancer", "expert_balancer",
       "prefill",          "decode",   "batch",           "expert_group",
       "kv_check",         "kv_fetch", "kv_store",        "kv_sweep",
-      "ring_host",        "node",     "membership",      "fleet",
-      "autoscaler",       "console"};
+      "kv_mover",         "ring_host", "node",           "membership",
+      "fleet",            "autoscaler", "console"};
+  // clang-format on
   return static_cast<size_t>(std::find(order.begin(), order.end(), kind) - order.begin());
 }
 

@@ -160,8 +160,24 @@ private:
     sweep.wall = plan_.unix_time_ms;
     sweep.spawn_io = setup.spawn_io;
     keep("kv_sweep", system_.spawn(kv_sweep, sweep));
+    spawn_mover(setup);
     offer("kvstore", plan_.hub->export_actor(kv_store_actor{made_.kv_store}));
     return {};
+  }
+
+  void spawn_mover(const kv_store_setup& beside) {
+    kv_mover_setup setup;
+    setup.config = plan_.settings.kvmove;
+    setup.backing = beside.backing;
+    setup.group_blocks = beside.config.store.group_blocks;
+    setup.hub = plan_.hub;
+    setup.transport = plan_.transport;
+    setup.store = made_.kv_store;
+    setup.wall = beside.wall;
+    setup.spawn_io = beside.spawn_io;
+    made_.kv_mover = system_.spawn(kv_mover, setup);
+    accompany("kv_mover", made_.kv_mover);
+    caf::anon_send(made_.membership, watch_members{made_.kv_mover});
   }
 
   /// Here, because this is the process made for it, or because engines have no such process.

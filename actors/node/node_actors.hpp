@@ -3,6 +3,7 @@
 #include "actors/cache/cache_config.hpp"
 #include "actors/cache/fetch_config.hpp"
 #include "actors/cache/kv_check.hpp"
+#include "actors/cache/kv_mover.hpp"
 #include "actors/cache/kv_store.hpp"
 #include "actors/cache/kv_sweep.hpp"
 #include "actors/cache/kv_writer_config.hpp"
@@ -45,6 +46,7 @@ struct node_settings {
   ring_host_config rings;
   kv_store_config kvstore;
   kv_sweep_config kvsweep;
+  kv_mover_config kvmove;
   gateway_config gateway;
   request_config request;
   console_config console;
@@ -91,6 +93,7 @@ struct node_actors {
   std::vector<engine_impl_actor> engines;
   kv_writer_actor writer;        ///< null when nothing is stored from here
   kv_store_impl_actor kv_store;  ///< null without the role
+  kv_mover_actor kv_mover;       ///< beside it
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
   /// Actors without which a node only does more work; they end with it.
@@ -108,14 +111,15 @@ struct node_actors {
 /// | kv_store, kv_sweep         |                          |                                   |
 /// | index_feed                 | linked to its kv_check   | both end                          |
 /// | kv_writer, ring_host       | nobody                   | blocks, rings are not kept        |
+/// | kv_mover                   | nobody                   | blocks stay where they are        |
 /// | batch                      | linked to its engine     | both end                          |
 /// | kv_swap                    | linked to its prefill    | both end                          |
 /// |                            | engine                   |                                   |
 /// | kv_fetch, fetch_keeper     | nobody; kv_fetch in its  | hits are computed; its process    |
 /// |                            | own process: node        | ends                              |
 /// | fetch_io                   | linked to its kv_fetch   | both end                          |
-/// | kv_io                      | linked to its kv_store   | both end                          |
-/// |                            | or kv_sweep              |                                   |
+/// | kv_io                      | linked to its kv_store,  | both end                          |
+/// |                            | kv_sweep or kv_mover     |                                   |
 /// | request                    | gateway, console         | its place is free again           |
 /// | request, as a receiver     | engines that run or hold | the sequence is dropped, what was |
 /// |                            | its sequence             | staged for it is freed            |

@@ -35,6 +35,8 @@ process_config::process_config() {
   schema_.section("rings", "Window rings of conversations.", actors.rings);
   schema_.section("kvstore", "KV store: a part of the shared cache.", actors.kvstore);
   schema_.section("kvsweep", "Upkeep of a KV store.", actors.kvsweep);
+  schema_.section("kvmove", "Stored blocks on their way to the stores that own them.",
+                  actors.kvmove);
   schema_.section("console", "Console.", actors.console);
   schema_.environment_name("DEEPINFER_HF_MODEL_DIR", "node.model");
   for (const char* name : {"DEEPINFER_ACCELERATOR", "DEEPINFER_ENABLE_MTP_VARLEN",

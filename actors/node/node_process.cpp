@@ -443,6 +443,7 @@ void running_node::stop() {
   endpoints_file_.reset();
   if (system_) {
     const caf::scoped_actor self{*system_};
+    if (actors_.kv_mover) self->send(actors_.kv_mover, stop_moving{});
     if (actors_.membership && !lost_)
       self->request(actors_.membership, std::chrono::seconds(1), leave_cluster{})
           .receive([](const wire::msg<wire::Ack>&) {}, [](const caf::error&) {});

@@ -28,7 +28,7 @@ struct move_limits {
   /// knows who else is only restarting.
   std::chrono::nanoseconds gone_after = std::chrono::minutes{10};
   std::chrono::nanoseconds strays_every = std::chrono::minutes{10};
-  std::chrono::nanoseconds copies_every = std::chrono::hours{6};
+  std::chrono::nanoseconds copies_every = std::chrono::hours{1};
   /// How long a store that failed is left out; twice as long each time, up to the second.
   std::chrono::nanoseconds left_out = std::chrono::seconds{10};
   std::chrono::nanoseconds left_out_most = std::chrono::minutes{10};

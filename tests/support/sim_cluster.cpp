@@ -197,10 +197,10 @@ sim_node::sim_node(net::loop_network& network,
                    const std::set<node_role>& what,
                    const sim_options& options,
                    const std::vector<std::string>& seeds,
-                   const kv_backing& store,
+                   const kv_backing& backing,
                    const sim_clock& clock,
                    uint64_t seed)
-    : transport(network.make_transport(life)), roles(what), address(life.address) {
+    : store(backing), transport(network.make_transport(life)), roles(what), address(life.address) {
   world.shuffle(seed);
   hub = std::make_unique<remote_hub>(world.system, *transport, remote_config{},
                                      [this] { return world.now(); });

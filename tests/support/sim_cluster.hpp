@@ -126,6 +126,7 @@ public:
            uint64_t seed);
   ~sim_node();
 
+  kv_backing store;  ///< of the role kvstore
   // Actors may send while they are being ended, so what carries them goes last.
   std::unique_ptr<net::transport> transport;
   std::unique_ptr<remote_hub> hub;

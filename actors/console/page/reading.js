@@ -5,7 +5,7 @@ const HISTORY = 60;  // readings that the small curves show
 const LANES = [
   {name: 'edge', title: 'requests', kinds: ['gateway', 'codec', 'request']},
   {name: 'route', title: 'routing', kinds: ['vision_balancer', 'prefill_balancer', 'decode_balancer', 'expert_balancer']},
-  {name: 'compute', title: 'engines', kinds: ['vision', 'prefill', 'decode', 'batch', 'expert_group', 'kv_check', 'kv_fetch', 'kv_store', 'kv_sweep', 'ring_host']},
+  {name: 'compute', title: 'engines', kinds: ['vision', 'prefill', 'decode', 'batch', 'expert_group', 'kv_check', 'kv_fetch', 'kv_store', 'kv_sweep', 'kv_mover', 'ring_host']},
   {name: 'cluster', title: 'cluster', kinds: ['node', 'membership', 'fleet', 'autoscaler', 'console']},
 ];
 const laneOf = kind => LANES.find(lane => lane.kinds.includes(kind)) || LANES[3];

@@ -80,6 +80,18 @@ TEST_SUITE("actors/console/kv_view") {
     CHECK(second->find("STOPPED") != std::string::npos);
   }
 
+  TEST_CASE("a store that may not move blocks, and what it could not move, are seen") {
+    reading what = site();
+    what.now.actors.push_back(
+        actor("kv_mover", 6, {{"groups_moved", 17}, {"failures", 4}, {"disagree", 1}}));
+    const auto lines = draw_kv(what, {});
+    const auto table = std::find(lines.begin(), lines.end(), "MOVING");
+    REQUIRE(table != lines.end());
+    CHECK(table[2].find(" 17 ") != std::string::npos);
+    CHECK(table[2].find("STOPPED") != std::string::npos);
+    CHECK(kv_json(what.now).find("\"movers\"") != std::string::npos);
+  }
+
   TEST_CASE("no line is wider than the terminal and a counter that is missing is a dash") {
     for (const size_t width : {20u, 40u, 80u, 120u})
       for (const std::string& line : draw_kv(site(), {width, {}}))
