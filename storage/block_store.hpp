@@ -84,7 +84,7 @@ public:
   virtual result<uint64_t> scrub(uint64_t budget_bytes, const clock_reading& now) = 0;
   /// Removes all blocks of a scope: none is offered when this returns; bytes of leased ones go when
   /// their leases end, files holding any of it are due for `compact` (SEC-4).
-  virtual result<uint64_t> purge(scope_id scope, const clock_reading& now) = 0;
+  virtual result<purge_totals> purge(scope_id scope, const clock_reading& now) = 0;
   /// An operator says that the clock is right, after a jump (KV-15).
   virtual void acknowledge_clock(const clock_reading& now) = 0;
   virtual void set_quota(scope_id scope, uint64_t bytes) = 0;

@@ -170,6 +170,11 @@ struct snapshot_page {
   std::vector<block_change> blocks;
 };
 
+/// What a purge took away.
+struct purge_totals {
+  uint64_t blocks = 0, bytes = 0;
+};
+
 /// Gauges are computed from state, the rest counts since the store was opened.
 struct store_stats {
   uint64_t blocks = 0, live_bytes = 0, reserved_bytes = 0, file_bytes = 0, capacity_bytes = 0;
@@ -182,7 +187,8 @@ struct store_stats {
            given_away = 0;
   uint64_t compacted_bytes = 0, scrubbed_bytes = 0, scrub_passes = 0;
   uint64_t lost_at_open = 0;  ///< records dropped when the store was opened
-  uint64_t youngest_eviction_ms = UINT64_MAX;
+  /// How long what was removed for space had not been used (KV-16); UINT64_MAX: none was.
+  uint64_t youngest_eviction_ms = UINT64_MAX, last_eviction_ms = UINT64_MAX;
   bool clock_frozen = false;
   bool broken =
       false;  ///< the journal refuses writes: reads go on, writes when it takes them again

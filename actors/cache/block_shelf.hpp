@@ -39,6 +39,12 @@ public:
   void hold(const storage::block_key& key);
   void drop(const storage::block_key& key);
 
+  /// It is offered no more: its room is given back now, or when its last holder drops it.
+  void retire(const storage::block_key& key);
+  /// All that are here; returns how many.
+  size_t retire_all();
+  [[nodiscard]] bool offers(const storage::block_key& key) const;
+
   /// When the stores heard last that somebody uses it.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> told(const storage::block_key& key) const;
   void set_told(const storage::block_key& key, std::chrono::nanoseconds when);
@@ -55,12 +61,16 @@ private:
     shelf_place place;
     uint64_t span = 0;
     uint32_t holders = 0;
+    bool retired = false;
     std::chrono::nanoseconds told = std::chrono::nanoseconds::min();
     std::list<storage::block_key>::iterator idle;  // while nobody holds it
   };
 
+  using block_map = std::unordered_map<storage::block_key, entry>;
+  void erase_idle(block_map::iterator at);
+
   storage::span_pool pool_;
-  std::unordered_map<storage::block_key, entry> blocks_;
+  block_map blocks_;
   std::list<storage::block_key> idle_;  // let go first, first
   uint64_t holds_ = 0;
   uint64_t made_way_ = 0;

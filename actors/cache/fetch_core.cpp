@@ -94,7 +94,7 @@ void fetch_core::want(const ticket_id& id, uint32_t group) {
   uint64_t made = 0;
   for (uint32_t index = first; index < last; ++index) {
     const storage::block_key& key = t.order.keys[index];
-    if (shelf_.find(key) != nullptr) {
+    if (shelf_.offers(key)) {
       shelf_.hold(key);
       t.have[index] = true;
       ++counts_.hit_blocks;
@@ -246,6 +246,11 @@ void fetch_core::tick(time_point now) {
   });
   admit();
   pump(now);
+}
+
+size_t fetch_core::retire_blocks() {
+  retired_jobs_ = next_;
+  return shelf_.retire_all();
 }
 
 std::vector<fetch::effect> fetch_core::effects() {

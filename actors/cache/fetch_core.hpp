@@ -31,6 +31,9 @@ public:
   result<void> submit(fetch::order order, time_point now);
   /// The asker is done with it. Unanswered, it is answered with `cancelled`.
   void release(const fetch::ticket_id& id, uint32_t used_blocks, time_point now);
+  /// Blocks in memory are not offered any more, whoever they belong to, nor those that jobs of now
+  /// still bring: what was asked for is answered. Returns how many there were.
+  size_t retire_blocks();
   /// Time passes: deadlines, holding times, renewals, reads that take too long.
   void tick(time_point now);
 
@@ -189,6 +192,8 @@ private:
   std::set<std::pair<time_point, uint64_t>> to_open_;  // (deadline, job)
   std::vector<fetch::effect> effects_;
   uint64_t next_ = 1;
+  uint64_t retired_jobs_ =
+      0;  // what they bring is for those who wait for it only: jobs before this
   uint32_t opening_ = 0;
   uint64_t admitted_bytes_ = 0;
   uint64_t reading_bytes_ = 0;

@@ -219,6 +219,7 @@ void fetch_core::take_outcome(batch& b,
   if (b.files) ++counts_.file_blocks;
   shelf_.put(key, {offset, done.length, done.checksum}, b.spans[position]);
   arrived(key);
+  if (b.job < retired_jobs_) shelf_.retire(key);
 }
 
 /// Where the block is looked for next. Bytes that a file does not have are asked for from the

@@ -50,24 +50,24 @@ void count(kv_check_state& state,
            const prefix_hit& hit,
            size_t tokens) {
   const bool agent = use == storage::traffic_class::agent;
-  const int64_t blocks = hit.hit_blocks, missed = hit.prompt_blocks - blocks;
-  const int64_t hit_tokens = blocks * block_tokens;
-  const int64_t missed_tokens = static_cast<int64_t>(tokens) - hit_tokens;
+  const int64_t blocks = hit.hit_blocks, absent = hit.prompt_blocks - blocks;
+  const int64_t found_tokens = blocks * block_tokens;
+  const int64_t absent_tokens = static_cast<int64_t>(tokens) - found_tokens;
   match_totals& to = state.totals[agent ? 0 : 1];
   ++to.matches;
-  to.hit_tokens += hit_tokens;
-  to.missed_tokens += missed_tokens;
-  to.hit_blocks += blocks;
-  to.missed_blocks += missed;
+  to.found_tokens += found_tokens;
+  to.absent_tokens += absent_tokens;
+  to.found_blocks += blocks;
+  to.absent_blocks += absent;
   if (!state.setup.metrics) return;
   const match_counters& by = agent ? state.setup.metrics->agent : state.setup.metrics->chat;
   const auto add = [](counter* total, int64_t more) {
     if (total != nullptr) total->add(static_cast<double>(more));
   };
-  add(by.hit_tokens, hit_tokens);
-  add(by.missed_tokens, missed_tokens);
-  add(by.hit_blocks, blocks);
-  add(by.missed_blocks, missed);
+  add(by.found_tokens, found_tokens);
+  add(by.absent_tokens, absent_tokens);
+  add(by.found_blocks, blocks);
+  add(by.absent_blocks, absent);
 }
 
 wire::msg<wire::CacheHint> match(self_ptr self, const match_prompt& what) {
@@ -273,10 +273,10 @@ wire::msg<wire::ActorInfo> card_of(self_ptr self) {
     const match_totals& t = state.totals[i];
     const std::string use = i == 0 ? "agent" : "chat";
     card.set("matches_" + use, t.matches);
-    card.set("hit_tokens_" + use, t.hit_tokens);
-    card.set("missed_tokens_" + use, t.missed_tokens);
-    card.set("hit_blocks_" + use, t.hit_blocks);
-    card.set("missed_blocks_" + use, t.missed_blocks);
+    card.set("found_tokens_" + use, t.found_tokens);
+    card.set("absent_tokens_" + use, t.absent_tokens);
+    card.set("found_blocks_" + use, t.found_blocks);
+    card.set("absent_blocks_" + use, t.absent_blocks);
   }
   return card.info(*self, std::to_string(state.stores.stores()) + " stores, " +
                               std::to_string(stats.blocks) + " blocks" +

@@ -47,13 +47,13 @@ struct kv_check_config {
   }
 };
 
-/// Of one traffic class; members may be null. What is hit may still prove wrong: what engines used
-/// of it is counted by `request_metrics`.
+/// Of one traffic class; members may be null. What is found may prove absent, or not be worth its
+/// way: what engines used of it is counted by `request_metrics`.
 struct match_counters {
-  counter* hit_tokens = nullptr;
-  counter* missed_tokens = nullptr;
-  counter* hit_blocks = nullptr;
-  counter* missed_blocks = nullptr;
+  counter* found_tokens = nullptr;
+  counter* absent_tokens = nullptr;
+  counter* found_blocks = nullptr;
+  counter* absent_blocks = nullptr;
 };
 
 struct match_metrics {
@@ -85,7 +85,7 @@ struct checked_peer {
 };
 
 struct match_totals {
-  int64_t matches = 0, hit_tokens = 0, missed_tokens = 0, hit_blocks = 0, missed_blocks = 0;
+  int64_t matches = 0, found_tokens = 0, absent_tokens = 0, found_blocks = 0, absent_blocks = 0;
 };
 
 struct kv_check_state {

@@ -256,6 +256,13 @@ kv_fetch_impl_actor::behavior_type kv_fetch(
         release(self, {msg.get().getTicket().getHi(), msg.get().getTicket().getLo()},
                 msg.get().getUsedBlocks());
       },
+      [self](const wire::msg<wire::KvPurge>&) {
+        // Whose a block is nobody told us: all are read again, by those who may.
+        const size_t blocks = self->state.core->retire_blocks();
+        self->state.card.count("purges");
+        self->state.card.count("blocks_retired", static_cast<int64_t>(blocks));
+        return wire::msg<wire::KvPurged>{};
+      },
       [self](const wire::msg<wire::Inspect>&) {
         set_gauges(self->state);
         return self->state.card.info(*self, describe(self->state));

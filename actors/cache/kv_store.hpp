@@ -100,6 +100,9 @@ struct kv_store_state {
   std::map<uint64_t, open_read> reads;
   std::set<storage::block_key> suspected;  ///< being read again
   std::map<uint64_t, change_waiter> waiters;
+  /// Scopes and until when blocks of them that come from other stores are refused: they left there
+  /// before that store was purged.
+  std::map<uint64_t, std::chrono::nanoseconds> purged;
   bool feed_wakes = false;     ///< a `feed_due` is on its way
   uint64_t longest_block = 0;  ///< seen by this life
   store_watch watch;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace deepinfer {
 
@@ -17,6 +18,7 @@ struct kv_store_config {
   std::string durability = "process";
   uint64_t capacity_bytes = 0;
   uint64_t quota_bytes = 0;
+  std::vector<std::string> quotas;
   uint32_t replicas = 1;
   storage::store_config store = grouped();
 
@@ -51,6 +53,10 @@ struct kv_store_config {
         "Most bytes of blocks, 8 MiB or more; 0: half of what is free, and no more than 64 GiB.");
     v.bytes("quota", quota_bytes, between(0, int64_t{1} << 50),
             "Most bytes of blocks of one tenant, 1 MiB or more; 0: no limit.");
+    v.field("quotas", quotas,
+            "Tenants with another limit than quota, as NAME=10GiB or key:DIGEST=0, and "
+            "organizations, as organization:NAME=1TiB. Of this node's store: of several each has "
+            "about its share of a tenant's blocks.");
     v.bytes("segment_bytes", store.segment_bytes, between(1 << 20, int64_t{1} << 32),
             "Size of a file of blocks; an eighth of the capacity at most.");
     v.field("replicas", replicas, between(1, 3), "Stores that keep each block.");

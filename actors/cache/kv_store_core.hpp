@@ -71,6 +71,7 @@ private:
   [[nodiscard]] std::chrono::nanoseconds asked_within(uint32_t deadline_ms) const;
 
   void put_reserved(uint64_t number);
+  [[nodiscard]] bool moved_before_purge(const put_work& work) const;
   void pull_waiting();
   void pull(uint64_t number);
   void end_put(uint64_t number);

@@ -12,6 +12,7 @@ namespace {
 /// Changes that come within it share an answer.
 constexpr std::chrono::milliseconds feed_delay{5};
 constexpr std::chrono::milliseconds longest_wait{60'000};
+constexpr size_t max_purged_scopes = 4096;
 
 }  // namespace
 
@@ -99,6 +100,7 @@ wire::msg<wire::KvInfo> kv_store_core::info() const {
     if (stats.blocks > 0) longest = stats.live_bytes / stats.blocks;
   }
   out->setBlockBytesHint(longest);
+  out->setClockFrozen(store().stats().clock_frozen);
   return out.freeze();
 }
 
@@ -116,7 +118,14 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
     wire::KvPurge::Reader msg) {
   kv_store_state& state = self_->state;
   auto promise = self_->make_response_promise<wire::msg<wire::KvPurged>>();
-  const auto removed = std::make_shared<result<uint64_t>>(uint64_t{0});
+  std::erase_if(state.purged, [time = now()](const auto& item) { return item.second <= time; });
+  if (state.purged.size() >= max_purged_scopes) {
+    promise.deliver(
+        to_caf({error_code::no_capacity, "too many tenants were purged just now: purge again"}));
+    return promise;
+  }
+  state.purged[msg.getScope()] = now() + state.setup.config.longest_put;
+  const auto removed = std::make_shared<result<storage::purge_totals>>(storage::purge_totals{});
   // Done however late: who asks for it wants it done.
   const bool taken = submit({.run = [store = state.setup.backing.store, removed,
                                      scope = storage::scope_id{msg.getScope()},
@@ -128,7 +137,8 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
                                      return;
                                    }
                                    wire::draft<wire::KvPurged> out;
-                                   out->setBlocks(**removed);
+                                   out->setBlocks((*removed)->blocks);
+                                   out->setBytes((*removed)->bytes);
                                    promise.deliver(out.freeze());
                                    this_.changed();
                                  }});

@@ -145,6 +145,16 @@ void kv_store_core::pull(uint64_t number) {
   one_less();
 }
 
+/// It may have left another store before that one was purged; asked behind the reservation, so that
+/// a purge ends what was reserved before it.
+bool kv_store_core::moved_before_purge(const put_work& work) const {
+  const auto& purged = self_->state.purged;
+  const auto found = purged.find(static_cast<uint64_t>(work.context.scope));
+  if (found == purged.end() || found->second <= now()) return false;
+  return std::any_of(work.items.begin(), work.items.end(),
+                     [](const auto& item) { return item.expiry.count() != 0; });
+}
+
 void kv_store_core::pulled(uint64_t number) {
   kv_store_state& state = self_->state;
   const auto found = state.puts.find(number);
@@ -155,7 +165,8 @@ void kv_store_core::pulled(uint64_t number) {
   work->source_node = {};
   for (size_t i = 0; i < work->items.size(); ++i)
     if (work->granted(i) && !work->pulls[i]) state.card.count("pulls_failed");
-  const bool late = !found->second.promise.pending() || now() >= found->second.deadline;
+  const bool late = !found->second.promise.pending() || now() >= found->second.deadline ||
+                    moved_before_purge(*work);
   if (late) work->outcomes.assign(work->items.size(), KvPutOutcome::STALE);
   auto run = [store = state.setup.backing.store, work, late, clocks = clocks()] {
     if (late)

@@ -87,7 +87,8 @@ wire::msg<wire::ActorInfo> tell(self_ptr self) {
       {"scrub_passes", s.scrub_passes},
       {"evicted_below_floor", s.evicted_below_floor},
       {"youngest_eviction_s",
-       s.youngest_eviction_ms == UINT64_MAX ? 0 : s.youngest_eviction_ms / 1000}};
+       s.youngest_eviction_ms == UINT64_MAX ? 0 : s.youngest_eviction_ms / 1000},
+      {"last_eviction_s", s.last_eviction_ms == UINT64_MAX ? 0 : s.last_eviction_ms / 1000}};
   for (const auto& [name, value] : gauges) state.card.set(name, static_cast<int64_t>(value));
   const sweep_round& last = state.last;
   return state.card.info(*self, "last round: " + std::to_string(last.expired) + " expired, " +

@@ -25,6 +25,7 @@ constexpr std::chrono::milliseconds tick_interval{500};
 constexpr std::chrono::seconds ask_again{5};
 /// A store answers by the deadline in the message; that answer's way, and no longer.
 constexpr std::chrono::seconds answer_slack{1};
+constexpr size_t max_purges = 64;
 
 constexpr std::array<const char*, policy::write_ends> end_names{"stored",
                                                                 "refreshed",
@@ -39,7 +40,8 @@ constexpr std::array<const char*, policy::write_ends> end_names{"stored",
                                                                 "dropped_failed",
                                                                 "dropped_unreachable",
                                                                 "dropped_no_store",
-                                                                "dropped_orphan"};
+                                                                "dropped_orphan",
+                                                                "dropped_purged"};
 
 std::chrono::nanoseconds now_of(self_ptr self) {
   return self->clock().now().time_since_epoch();
@@ -91,6 +93,19 @@ wire::msg<wire::KvPut> put_of(const kv_writer_state& state,
   return out.freeze();
 }
 
+void answer_purges(kv_writer_state& state) {
+  for (auto it = state.purges.begin(); it != state.purges.end();) {
+    if (state.lanes.purging(it->scope)) {
+      ++it;
+      continue;
+    }
+    wire::draft<wire::KvPurged> out;
+    out->setBlocks(it->blocks);
+    it->promise.deliver(out.freeze());
+    it = state.purges.erase(it);
+  }
+}
+
 void collect(self_ptr self) {
   kv_writer_state& state = self->state;
   for (const policy::ended_job& ended : state.lanes.ended()) {
@@ -105,6 +120,7 @@ void collect(self_ptr self) {
     state.setup.budget->give(bytes_of(job->second));
     state.jobs.erase(job);
   }
+  answer_purges(state);
   if (!state.lanes.idle()) return;
   for (auto& promise : std::exchange(state.drains, {})) promise.deliver(wire::msg<wire::Ack>{});
 }
@@ -179,9 +195,24 @@ void on_blocks(self_ptr self, const persist_blocks& blocks) {
   const uint64_t number = state.next_job++;
   state.jobs.emplace(number, blocks);
   state.card.count("blocks", static_cast<int64_t>(count));
-  state.lanes.add({number, blocks.head, blocks.parent, blocks.line.group_blocks, blocks.keys},
+  state.lanes.add({number, blocks.head, blocks.parent, blocks.line.group_blocks, blocks.keys,
+                   blocks.line.scope},
                   now_of(self));
   pump(self);
+}
+
+// Answered when no store can come to have what was here: puts that are sent end by their deadlines.
+caf::typed_response_promise<wire::msg<wire::KvPurged>> on_purge(self_ptr self, uint64_t scope) {
+  kv_writer_state& state = self->state;
+  auto promise = self->make_response_promise<wire::msg<wire::KvPurged>>();
+  if (state.purges.size() >= max_purges) {
+    promise.deliver(to_caf({error_code::no_capacity, "too many purges at once: purge again"}));
+    return promise;
+  }
+  state.card.count("purges");
+  state.purges.push_back({scope, state.lanes.purge(scope, now_of(self)), promise});
+  pump(self);
+  return promise;
 }
 
 void use_store(self_ptr self, const service_key& key, const wire::KvInfo::Reader& info) {
@@ -320,6 +351,7 @@ kv_writer_actor::behavior_type kv_writer(self_ptr self, const kv_writer_setup& s
       [self](const wire::msg<wire::Members>& msg) { on_members(self, msg.get()); },
       // The answer to a put follows, and says the same.
       [self](const wire::msg<wire::LeaseRelease>&) {},
+      [self](const wire::msg<wire::KvPurge>& msg) { return on_purge(self, msg.get().getScope()); },
       [self](const cache_tick&) { on_tick(self); },
       [self](const wire::msg<wire::Inspect>&) { return inspect(self); },
   };

@@ -36,6 +36,13 @@ struct writer_store {
   std::chrono::nanoseconds ask_at{};
 };
 
+/// An order to let go of a scope, until what is on its way of it has arrived or is lost.
+struct writer_purge {
+  uint64_t scope = 0;
+  uint64_t blocks = 0;
+  caf::typed_response_promise<wire::msg<wire::KvPurged>> promise;
+};
+
 struct kv_writer_state {
   kv_writer_state() : lanes(policy::write_limits{}) {}
 
@@ -53,6 +60,7 @@ struct kv_writer_state {
   uint64_t told_bytes = 0;
   std::chrono::nanoseconds told_at{};
   std::vector<caf::typed_response_promise<wire::msg<wire::Ack>>> drains;
+  std::vector<writer_purge> purges;
 };
 
 /// Sends blocks of this node's engines to the stores that own their groups. Everything that goes

@@ -1,6 +1,7 @@
 #include "actors/console/console_http.hpp"
 
 #include "actors/console/actor_metrics.hpp"
+#include "actors/console/order_http.hpp"
 #include "actors/console/topology_json.hpp"
 #include "actors/console/topology_page.hpp"
 #include "actors/messages/errors.hpp"
@@ -43,6 +44,8 @@ void ask(const console_http_setup& setup,
 }
 
 void handle(const console_http_setup& setup, const http_request& request, const responder_ptr& to) {
+  if (request.path.starts_with(order_routes))
+    return handle_order({setup.system, setup.orders}, request, to);
   if (request.method != "GET" && request.method != "HEAD")
     return refuse(to, {405, "invalid_request_error", "method_not_allowed", "Use GET."});
   if (request.path == "/") {
@@ -68,7 +71,7 @@ void handle(const console_http_setup& setup, const http_request& request, const 
     static_cast<void>(to->respond(200, json, R"({"status":"live"})"));
   } else {
     refuse(to, {404, "invalid_request_error", "not_found",
-                "No such route: /, /api/topology, /api/events, /metrics, /live."});
+                "No such route: /, /api/topology, /api/events, /metrics, /live, /api/kv/..."});
   }
 }
 

@@ -61,7 +61,8 @@ std::vector<duty> store_duties() {
            {{"rounds", "ROUNDS"},
             {"expired", "EXPIRED"},
             {"evicted", "EVICTED"},
-            {"youngest_eviction_s", "YOUNGEST", unit::seconds_old},
+            {"last_eviction_s", "LAST UNUSED FOR", unit::seconds_old, 2},
+            {"youngest_eviction_s", "SHORTEST", unit::seconds_old},
             {"evicted_below_floor", "BELOW FLOOR", unit::alarm, 1},
             {"bytes_given_back", "REWRITTEN", unit::bytes, 2},
             {"bytes_scrubbed", "SCRUBBED", unit::bytes, 2},
@@ -107,8 +108,11 @@ std::vector<duty> engine_duties() {
   return {{"prefill",
            "RESTORING",
            "engines",
-           {{"hits_fetched", "ASKED"},
+           {{"hits_fetched", "FETCHED"},
             {"hits_used", "USED"},
+            {"restore_none_stored", "NONE STORED", unit::count, 3},
+            {"restore_too_short", "TOO SHORT", unit::count, 3},
+            {"restore_computing_is_faster", "TOO SLOW", unit::count, 3},
             {"tokens_cached", "CACHED"},
             {"tokens_replayed", "REPLAYED"},
             {"rings_pulled", "RINGS"},
@@ -214,7 +218,7 @@ lines table_of(const duty& what, const reading& from, const look& how) {
   return draw_table(std::move(columns), std::move(rows), how.width, how.colours);
 }
 
-/// Share of tokens or blocks ("tokens", "blocks") of a class ("agent", "chat") that was stored.
+/// A share of the tokens or blocks of prompts.
 struct hit_share {
   int64_t hit = 0, all = 0;
 
@@ -227,15 +231,25 @@ struct hit_share {
   }
 };
 
-hit_share share(const topology& now, const std::string& what, string_view use) {
+/// What engines took from the cache, as clients were told, and what indexes said was stored, which
+/// may be too short to be worth its way, or gone.
+enum class hit_kind : uint8_t { used, found };
+
+/// Of "tokens" or "blocks" of a class ("agent", "chat"); an empty one: of both.
+hit_share share(const topology& now, hit_kind kind, const std::string& what, string_view use) {
   hit_share out;
   for (const string_view each : {string_view{"agent"}, string_view{"chat"}}) {
     if (!use.empty() && use != each) continue;
     const std::string end = what + "_" + std::string{each};
-    out.hit += sum(now, "kv_check", "hit_" + end);
-    out.all += sum(now, "kv_check", "missed_" + end);
+    if (kind == hit_kind::used) {
+      out.hit += sum(now, "gateway", "cached_" + end);
+      out.all += sum(now, "gateway", "prompt_" + end);
+    } else {
+      const int64_t found = sum(now, "kv_check", "found_" + end);
+      out.hit += found;
+      out.all += found + sum(now, "kv_check", "absent_" + end);
+    }
   }
-  out.all += out.hit;
   return out;
 }
 
@@ -256,11 +270,40 @@ std::string occupancy_line(const topology& now, const palette& colours) {
          percent.data() + "   " + std::to_string(sum(now, "kv_store", "leases")) + " leases";
 }
 
-std::string hit_line(const topology& now) {
-  std::string line = "hits";
+std::string hit_line(const topology& now, hit_kind kind) {
+  std::string line = kind == hit_kind::used ? "hits    " : "stored  ";
   for (const std::string& what : {std::string{"tokens"}, std::string{"blocks"}})
-    line += "   " + what + " " + share(now, what, "").text() + " (agent " +
-            share(now, what, "agent").text() + ", chat " + share(now, what, "chat").text() + ")";
+    line += " " + what + " " + share(now, kind, what, "").text() + " (agent " +
+            share(now, kind, what, "agent").text() + ", chat " +
+            share(now, kind, what, "chat").text() + ")  ";
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
+}
+
+/// Bytes a second, of all actors of a kind together.
+struct bandwidth {
+  string_view name, title, kind, counter;
+};
+constexpr std::array<bandwidth, 4> bandwidths{
+    {{"store_read", "read", "kv_store", "read_bytes"},
+     {"store_written", "written", "kv_store", "written_bytes"},
+     {"fetched", "fetched", "kv_fetch", "bytes_read"},
+     {"sent", "sent", "kv_writer", "stored_bytes"}}};
+
+double bytes_per_s(const reading& what, const bandwidth& of) {
+  double out = 0;
+  for (const actor_entry* actor : of_kind(what.now, of.kind)) {
+    const auto rate = what.speed.counters.find({end_point(*actor), std::string{of.counter}});
+    if (rate != what.speed.counters.end()) out += rate->second;
+  }
+  return out;
+}
+
+std::string bandwidth_line(const reading& what) {
+  std::string line = "bytes/s ";
+  for (const bandwidth& each : bandwidths)
+    line += " " + std::string{each.title} + " " + short_bytes(bytes_per_s(what, each)) + "  ";
+  while (line.ends_with(' ')) line.pop_back();
   return line;
 }
 
@@ -281,7 +324,9 @@ recipe::json_object entry(const actor_entry& actor) {
 
 lines draw_kv(const reading& what, const look& how) {
   lines out{clip(occupancy_line(what.now, how.colours), how.width),
-            clip(hit_line(what.now), how.width)};
+            clip(hit_line(what.now, hit_kind::used), how.width),
+            clip(hit_line(what.now, hit_kind::found), how.width),
+            clip(bandwidth_line(what), how.width)};
   bool any = false;
   for (const duty& each : duties()) {
     if (of_kind(what.now, each.kind).empty()) continue;
@@ -294,7 +339,8 @@ lines draw_kv(const reading& what, const look& how) {
   return out;
 }
 
-std::string kv_json(const topology& now) {
+std::string kv_json(const reading& what_is) {
+  const topology& now = what_is.now;
   recipe::json_object out, totals;
   out.push_back({"cluster", recipe::json_value{now.cluster}});
   for (const string_view name : {string_view{"blocks"}, string_view{"live_bytes"},
@@ -302,11 +348,18 @@ std::string kv_json(const topology& now) {
     totals.push_back({std::string{name}, recipe::json_value{sum(now, "kv_store", name)}});
   for (const std::string& what : {std::string{"tokens"}, std::string{"blocks"}}) {
     for (const std::string& use : {std::string{"agent"}, std::string{"chat"}}) {
-      const hit_share of = share(now, what, use);
-      totals.push_back({"hit_" + what + "_" + use, recipe::json_value{of.hit}});
-      totals.push_back({"asked_" + what + "_" + use, recipe::json_value{of.all}});
+      const std::string end = what + "_" + use;
+      const hit_share used = share(now, hit_kind::used, what, use);
+      totals.push_back({"hit_" + end, recipe::json_value{used.hit}});
+      totals.push_back({"asked_" + end, recipe::json_value{used.all}});
+      const hit_share found = share(now, hit_kind::found, what, use);
+      totals.push_back({"found_" + end, recipe::json_value{found.hit}});
+      totals.push_back({"matched_" + end, recipe::json_value{found.all}});
     }
   }
+  for (const bandwidth& each : bandwidths)
+    totals.push_back({std::string{each.name} + "_bytes_per_s",
+                      recipe::json_value{std::llround(bytes_per_s(what_is, each))}});
   out.push_back({"totals", recipe::json_value{std::move(totals)}});
   for (const duty& each : duties()) {
     recipe::json_array list;

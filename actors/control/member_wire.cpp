@@ -34,6 +34,10 @@ void write_record(wire::NodeRecord::Builder out, const policy::member_record& re
     services[i].setKind(s.kind);
     services[i].setModel(s.model);
     services[i].setLayout(s.layout);
+    if ((s.store_hi | s.store_lo) != 0) {
+      services[i].initStore().setHi(s.store_hi);
+      services[i].getStore().setLo(s.store_lo);
+    }
     auto ref = services[i].initActor();
     ref.initNode().setHi(s.node.hi);
     ref.getNode().setLo(s.node.lo);
@@ -65,7 +69,9 @@ policy::member_record read_record(wire::NodeRecord::Reader in) {
                           ref.getActor(),
                           ref.getInterface(),
                           text(s.getModel()),
-                          s.getLayout()});
+                          s.getLayout(),
+                          s.getStore().getHi(),
+                          s.getStore().getLo()});
   }
   return r;
 }

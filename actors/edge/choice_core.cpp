@@ -231,11 +231,25 @@ void choice_core::note_cached(wire::SequenceReady::Reader in) {
   const auto prompt = static_cast<uint32_t>(state.exchange->tokens.size());
   const uint32_t cached = std::min(in.getCachedTokens(), prompt);
   if (choice_.number == 0) state.cached_tokens = cached;
-  if (!state.setup->metrics) return;
   const bool agent = state.setup->party.traffic == storage::traffic_class::agent;
-  counter* total =
-      agent ? state.setup->metrics->cached_tokens_agent : state.setup->metrics->cached_tokens_chat;
-  if (total != nullptr) total->add(cached);
+  const uint32_t prompt_blocks = prompt / model::cache_block_tokens;
+  const uint32_t cached_blocks = cached / model::cache_block_tokens;
+  if (state.setup->uses) {
+    cache_use& use = agent ? state.setup->uses->agent : state.setup->uses->chat;
+    use.prompt_tokens += prompt;
+    use.cached_tokens += cached;
+    use.prompt_blocks += prompt_blocks;
+    use.cached_blocks += cached_blocks;
+  }
+  if (!state.setup->metrics) return;
+  const auto& totals = agent ? state.setup->metrics->agent : state.setup->metrics->chat;
+  const auto add = [](counter* total, uint32_t more) {
+    if (total != nullptr) total->add(more);
+  };
+  add(totals.prompt_tokens, prompt);
+  add(totals.cached_tokens, cached);
+  add(totals.prompt_blocks, prompt_blocks);
+  add(totals.cached_blocks, cached_blocks);
 }
 
 void choice_core::tokens(wire::Tokens::Reader in) {

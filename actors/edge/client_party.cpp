@@ -12,6 +12,7 @@ namespace deepinfer {
 namespace {
 
 constexpr std::string_view anonymous = "anonymous";
+constexpr std::string_view key_mark = "key:";
 constexpr size_t max_name_bytes = 128;
 
 recipe::api_error wrong(std::string_view header, std::string_view rule) {
@@ -53,7 +54,20 @@ recipe::api_result<std::optional<std::string>> name_in(const http_request& reque
 
 std::string tenant_by_credentials(const http_request& request) {
   const std::string credentials = credentials_of(request);
-  return credentials.empty() ? std::string{anonymous} : std::string{"key:"} + credentials;
+  return credentials.empty() ? std::string{anonymous} : std::string{key_mark} + credentials;
+}
+
+/// What `tenant_by_credentials` gives.
+bool is_tenant_of_key(std::string_view text) {
+  constexpr size_t digest_digits = 64;
+  if (!text.starts_with(key_mark) || text.size() != key_mark.size() + digest_digits) return false;
+  text.remove_prefix(key_mark.size());
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+storage::cache_scope scope_of(storage::scope_kind kind, std::string_view name) {
+  return {kind, std::string{name}};
 }
 
 storage::traffic_class class_of_tenant(const std::string& tenant, const party_rules& rules) {
@@ -74,21 +88,43 @@ std::string credentials_of(const http_request& request) {
   return to_hex(storage::sha256::hash(std::as_bytes(std::span{credentials})));
 }
 
+std::vector<std::string> tenants_of_key(std::string_view key) {
+  const auto sent_as = [](const char* header, std::string value) {
+    http_request request;
+    request.headers.push_back({header, std::move(value)});
+    return tenant_by_credentials(request);
+  };
+  return {sent_as("authorization", "Bearer " + std::string{key}),
+          sent_as("x-api-key", std::string{key})};
+}
+
+result<storage::cache_scope> scope_named(storage::scope_kind kind, std::string_view name) {
+  const bool tenant = kind == storage::scope_kind::tenant;
+  if (is_name(name) || (tenant && (name == anonymous || is_tenant_of_key(name))))
+    return scope_of(kind, name);
+  if (!tenant)
+    return failure{error_code::invalid_argument,
+                   "an organization is a name of 1 to 128 of the characters A-Z a-z 0-9 . _ -"};
+  return failure{error_code::invalid_argument,
+                 "a tenant is a name of 1 to 128 of the characters A-Z a-z 0-9 . _ - as in the "
+                 "trusted header, key: and 64 hex digits, or anonymous"};
+}
+
 recipe::api_result<cache_party> party_of(const http_request& request, const party_rules& rules) {
   std::string tenant = tenant_by_credentials(request);
-  cache_party party{{storage::scope_kind::tenant, tenant}, class_of_tenant(tenant, rules)};
+  cache_party party{scope_of(storage::scope_kind::tenant, tenant), class_of_tenant(tenant, rules)};
   if (rules.headers == header_trust::none) return party;
 
   const auto named = name_in(request, tenant_header);
   if (!named) return named.error();
   if (*named) {
     tenant = **named;
-    party = {{storage::scope_kind::tenant, tenant}, class_of_tenant(tenant, rules)};
+    party = {scope_of(storage::scope_kind::tenant, tenant), class_of_tenant(tenant, rules)};
   }
   const auto organization = name_in(request, organization_header);
   if (!organization) return organization.error();
   if (*organization && rules.share == cache_sharing::organization)
-    party.scope = {storage::scope_kind::organization, **organization};
+    party.scope = scope_of(storage::scope_kind::organization, **organization);
   const auto use = single(request, class_header);
   if (!use) return use.error();
   if (!*use) return party;

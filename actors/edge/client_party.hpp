@@ -29,6 +29,15 @@ struct party_rules {
 /// would have to know the other's credentials.
 [[nodiscard]] std::string credentials_of(const http_request& request);
 
+/// The tenants of clients that send this API key and nothing else: as `authorization: Bearer KEY`,
+/// and as `x-api-key: KEY`.
+[[nodiscard]] std::vector<std::string> tenants_of_key(std::string_view key);
+
+/// The scope that `party_of` gives to a tenant or an organization of this name; `invalid_argument`
+/// for names that it never gives.
+[[nodiscard]] result<storage::cache_scope> scope_named(storage::scope_kind kind,
+                                                       std::string_view name);
+
 /// The tenant: the trusted header's, else "key:" and the digest of the credentials, else
 /// "anonymous". Requests of one scope share cached blocks and learn by time what others of it
 /// sent; those of two never do. An error (400) for trusted headers that make no sense.

@@ -28,6 +28,17 @@ struct visit {
   }
 };
 
+// Read from what all requests count, at the moment of the question.
+void show_cache_uses(actor_card& card, const cache_uses& uses) {
+  for (const auto& [name, use] :
+       {std::pair<std::string, const cache_use*>{"agent", &uses.agent}, {"chat", &uses.chat}}) {
+    card.set("prompt_tokens_" + name, static_cast<int64_t>(use->prompt_tokens));
+    card.set("cached_tokens_" + name, static_cast<int64_t>(use->cached_tokens));
+    card.set("prompt_blocks_" + name, static_cast<int64_t>(use->prompt_blocks));
+    card.set("cached_blocks_" + name, static_cast<int64_t>(use->cached_blocks));
+  }
+}
+
 void refuse(self_ptr self,
             const visit& from,
             const recipe::api_error& error,
@@ -231,6 +242,7 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
   state.requests->low_water_bytes = setup.low_water_bytes;
   state.requests->piece_bytes = setup.piece_bytes;
   state.requests->metrics = setup.metrics;
+  state.requests->uses = std::make_shared<cache_uses>();
   state.requests->log = setup.log;
   self->set_down_handler([self](const caf::down_msg& down) { on_request_down(self, down); });
   return {
@@ -243,6 +255,7 @@ gateway_impl_actor::behavior_type gateway(gateway_impl_actor::stateful_pointer<g
       [self](const wire::msg<wire::Inspect>&) {
         self->state.card.set("open", static_cast<int64_t>(self->state.open.size()));
         self->state.card.set("places", self->state.places->taken());
+        show_cache_uses(self->state.card, *self->state.requests->uses);
         return self->state.card.info(*self, std::to_string(self->state.open.size()) +
                                                 " requests open" +
                                                 (ready(self->state) ? "" : ", not ready"));

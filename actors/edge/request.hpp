@@ -15,6 +15,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -70,14 +71,29 @@ struct request_config {
   return every;
 }
 
+/// Prompts of one traffic class and what engines took of them from the cache, thread-safe. Blocks
+/// are whole ones.
+struct cache_use {
+  std::atomic<uint64_t> prompt_tokens{0}, cached_tokens{0}, prompt_blocks{0}, cached_blocks{0};
+};
+struct cache_uses {
+  cache_use agent, chat;
+};
+
+/// The same for metrics; members may be null.
+struct cache_use_counters {
+  counter* prompt_tokens = nullptr;
+  counter* cached_tokens = nullptr;
+  counter* prompt_blocks = nullptr;
+  counter* cached_blocks = nullptr;
+};
+
 /// What operators want to know of all requests together; thread-safe.
 struct request_metrics {
   histogram* first_token_seconds = nullptr;
   histogram* between_tokens_seconds = nullptr;
   histogram* whole_seconds = nullptr;
-  /// Prompt tokens that engines took from the cache, by traffic class.
-  counter* cached_tokens_agent = nullptr;
-  counter* cached_tokens_chat = nullptr;
+  cache_use_counters agent, chat;
 };
 
 /// What a gateway gives each of its requests.
@@ -99,6 +115,7 @@ struct request_setup {
       256 << 10;                    ///< unsent bytes up to which a connection counts as drained
   uint64_t piece_bytes = 64 << 10;  ///< longest single write
   std::shared_ptr<request_metrics> metrics;  ///< may be null
+  std::shared_ptr<cache_uses> uses;          ///< of all requests of the gateway; may be null
   std::shared_ptr<log_sink> log;             ///< may be null
 };
 

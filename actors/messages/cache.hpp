@@ -40,6 +40,7 @@ using kv_store_actor = caf::typed_actor<
 using kv_fetch_actor =
     caf::typed_actor<caf::replies_to<wire::msg<wire::KvFetch>>::with<wire::msg<wire::KvFetched>>,
                      caf::reacts_to<wire::msg<wire::KvFetchRelease>>,
+                     caf::replies_to<wire::msg<wire::KvPurge>>::with<wire::msg<wire::KvPurged>>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 
 /// Keeps window rings of conversations that may go on, in registered memory.
@@ -49,6 +50,11 @@ using ring_host_actor =
                      caf::reacts_to<wire::msg<wire::LeaseRelease>>,
                      caf::replies_to<wire::msg<wire::KvPurge>>::with<wire::msg<wire::KvPurged>>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
+
+/// What a kv_writer answers to other nodes: nothing that it had of the scope is on its way to a
+/// store any more.
+using purgeable_actor =
+    caf::typed_actor<caf::replies_to<wire::msg<wire::KvPurge>>::with<wire::msg<wire::KvPurged>>>;
 
 /// What others tell a kv_check.
 using kv_check_actor =
@@ -141,6 +147,7 @@ using kv_writer_actor =
                      caf::replies_to<drain_writer>::with<wire::msg<wire::Ack>>,
                      caf::reacts_to<wire::msg<wire::Members>>,
                      caf::reacts_to<wire::msg<wire::LeaseRelease>>,
+                     caf::replies_to<wire::msg<wire::KvPurge>>::with<wire::msg<wire::KvPurged>>,
                      caf::reacts_to<cache_tick>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 

@@ -87,6 +87,27 @@ result<std::string> fetch_any(const std::vector<http_url>& bases, std::string_vi
   return last;
 }
 
+result<std::string> post_any(const std::vector<http_url>& bases,
+                             std::string_view path,
+                             const std::string& body,
+                             std::chrono::milliseconds answer_within) {
+  result<std::string> last{failure{error_code::unreachable, "no address to ask"}};
+  for (const http_url& base : bases) {
+    http_client client{base.host, base.port, {connect_within, answer_within, answer_within}};
+    auto answer = client.call({"POST",
+                               path_below(base, path),
+                               {{"accept", "*/*"}, {"content-type", "application/json"}},
+                               body});
+    if (answer && answer->status == 200) return std::move(answer->body);
+    if (answer)
+      return failure{answer->status == 400 ? error_code::invalid_argument : error_code::internal,
+                     to_string(base) + " answered: " + problem_of(answer->status, answer->body)};
+    last = answer.error();
+    if (last.error().code != error_code::unreachable) return last;
+  }
+  return last;
+}
+
 std::string to_string(const http_url& url) {
   const bool is_v6 = url.host.find(':') != std::string::npos;
   return (is_v6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);

@@ -3,6 +3,7 @@
 #include "actors/node/endpoints.hpp"
 #include "runtime/http/client.hpp"
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,13 @@ struct cluster_target {
 /// The same from the first of `bases` that can be reached.
 [[nodiscard]] result<std::string> fetch_any(const std::vector<http_url>& bases,
                                             std::string_view path);
+
+/// The body of a POST of JSON that is answered with 200, from the first of `bases` that can be
+/// reached.
+[[nodiscard]] result<std::string> post_any(const std::vector<http_url>& bases,
+                                           std::string_view path,
+                                           const std::string& body,
+                                           std::chrono::milliseconds answer_within);
 
 /// "host:port".
 [[nodiscard]] std::string to_string(const http_url& url);

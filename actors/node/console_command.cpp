@@ -7,12 +7,15 @@
 #include "actors/node/terminal.hpp"
 #include "runtime/recipe/json_value.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,8 @@ struct console_flags {
 };
 
 using lines = std::vector<std::string>;
+
+constexpr int speed_window_ms = 1000;
 
 void print(const lines& text) {
   for (const std::string& line : text) {
@@ -90,16 +95,38 @@ result<std::string> actors_json(const std::string& topology, const std::string& 
   return text;
 }
 
+/// Looks twice, so that it can tell speeds.
+int show_kv(const console_flags& flags, const std::vector<http_url>& bases) {
+  using steady = std::chrono::steady_clock;
+  std::optional<view::topology> before;
+  steady::time_point begun;
+  while (true) {
+    const auto body = fetch_any(bases, "/api/topology");
+    auto parsed = body ? view::parse_topology(*body) : result<view::topology>{body.error()};
+    if (!parsed) return report("console", parsed.error());
+    const auto at = steady::now();
+    if (!before) {
+      before = *std::move(parsed);
+      begun = at;
+      static_cast<void>(::poll(nullptr, 0, speed_window_ms));
+      continue;
+    }
+    view::rates speed = view::rates_between(*before, *parsed, at - begun);
+    const view::reading what{*std::move(parsed), std::move(speed)};
+    if (flags.json)
+      print_json(view::kv_json(what));
+    else
+      print(view::draw_kv(what, look_now()));
+    return exit_done;
+  }
+}
+
 int show_topology(const console_flags& flags, const std::vector<http_url>& bases) {
   const auto body = fetch_any(bases, "/api/topology");
   if (!body) return report("console", body.error());
   auto parsed = view::parse_topology(*body);
   if (!parsed) return report("console", parsed.error());
   const std::string& verb = flags.verb;
-  if (flags.json && verb == "kv") {
-    print_json(view::kv_json(*parsed));
-    return exit_done;
-  }
   if (flags.json) {
     const auto json = verb.empty() || verb == "topology" ? body : actors_json(*body, verb);
     if (!json) return report("console", json.error());
@@ -112,8 +139,6 @@ int show_topology(const console_flags& flags, const std::vector<http_url>& bases
     print(draw_once(what, how));
   } else if (verb == "topology") {
     print(draw_topology(what, how));
-  } else if (verb == "kv") {
-    print(view::draw_kv(what, how));
   } else {
     print(verb == "actors" ? view::draw_actors(what, how) : view::draw_requests(what, how));
   }
@@ -185,6 +210,7 @@ int run_console(const console_flags& flags) {
   if (!bases) return report("console", bases.error());
   if (flags.verb == "events") return show_events(flags, *bases);
   if (flags.verb == "metrics") return show_metrics(flags, *bases);
+  if (flags.verb == "kv") return show_kv(flags, *bases);
   return show_topology(flags, *bases);
 }
 
@@ -196,7 +222,8 @@ void add_console_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<console_flags>();
   command
       ->add_option("verb", flags->verb,
-                   "topology, actors, requests, kv, events, metrics, or drain NODE")
+                   "topology, actors, requests, kv (looks for a second, to tell speeds), events, "
+                   "metrics, or drain NODE")
       ->type_name("")
       ->check(
           CLI::IsMember({"topology", "actors", "requests", "kv", "events", "metrics", "drain"}));

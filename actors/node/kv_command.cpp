@@ -1,5 +1,6 @@
 #include "actors/cache/kv_store_config.hpp"
 #include "actors/node/commands.hpp"
+#include "actors/node/kv_orders_command.hpp"
 #include "runtime/recipe/json_value.hpp"
 #include "storage/folder/store_folder.hpp"
 #include "storage/verify/verify_store.hpp"
@@ -113,6 +114,7 @@ int run_verify(const verify_flags& flags) {
 void add_kv_command(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("kv", "Looks after KV stores.");
   command->require_subcommand(1);
+  add_kv_orders(*command, exit_code);
   auto* verify = command->add_subcommand(
       "verify", "Reads a store that no node runs, and says what is wrong with it; writes nothing.");
   auto flags = std::make_shared<verify_flags>();

@@ -4,6 +4,7 @@
 #include "actors/cache/fetch_locator.hpp"
 #include "actors/cache/kv_fetch.hpp"
 #include "actors/cache/kv_io.hpp"
+#include "actors/cache/kv_orders.hpp"
 #include "actors/cache/kv_writer.hpp"
 #include "actors/cache/ring_host.hpp"
 #include "actors/edge/codec.hpp"
@@ -95,13 +96,21 @@ private:
         !ok)
       return ok;
     keep("membership", made_.membership);
+    made_.orders = system_.spawn(kv_orders, kv_orders_setup{plan_.hub, plan_.self.id, plan_.log});
+    accompany("kv_orders", made_.orders);
     return {};
   }
 
   void offer(const std::string& kind, const result<actor_ref>& ref, uint64_t layout = 0) {
     if (!ref) return;
-    caf::anon_send(made_.membership, offer_service{{kind, ref->node, ref->actor, ref->interface,
-                                                    plan_.model_name, layout}});
+    policy::service_record record{kind, ref->node, ref->actor, ref->interface, plan_.model_name};
+    record.layout = layout;
+    // Orders name a store that is down by it: where it was, another one may have come.
+    if (kind == "kvstore") {
+      record.store_hi = plan_.store.id.hi;
+      record.store_lo = plan_.store.id.lo;
+    }
+    caf::anon_send(made_.membership, offer_service{std::move(record)});
   }
 
   // The same for all lives of a node, so that its blocks of an earlier one can be told.
@@ -128,6 +137,7 @@ private:
                              : system_.spawn(kv_writer, writer);
     accompany("kv_writer", made_.writer);
     caf::anon_send(made_.membership, watch_members{made_.writer});
+    offer("kv_writer", plan_.hub->export_actor(purgeable_actor{made_.writer}));
     rings_ =
         system_.spawn(ring_host, ring_host_setup{plan_.settings.rings, plan_.hub, plan_.transport});
     accompany("ring_host", rings_);

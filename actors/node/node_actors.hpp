@@ -11,6 +11,7 @@
 #include "actors/control/balancer.hpp"
 #include "actors/control/membership.hpp"
 #include "actors/edge/gateway.hpp"
+#include "actors/messages/cache_orders.hpp"
 #include "actors/node/fetch_keeper.hpp"
 #include "actors/serve/engine.hpp"
 #include "runtime/base/log.hpp"
@@ -94,6 +95,7 @@ struct node_actors {
   kv_writer_actor writer;        ///< null when nothing is stored from here
   kv_store_impl_actor kv_store;  ///< null without the role
   kv_mover_actor kv_mover;       ///< beside it
+  kv_orders_actor orders;
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
   /// Actors without which a node only does more work; they end with it.
@@ -112,6 +114,7 @@ struct node_actors {
 /// | index_feed                 | linked to its kv_check   | both end                          |
 /// | kv_writer, ring_host       | nobody                   | blocks, rings are not kept        |
 /// | kv_mover                   | nobody                   | blocks stay where they are        |
+/// | kv_orders                  | nobody                   | this node takes no orders         |
 /// | batch                      | linked to its engine     | both end                          |
 /// | kv_swap                    | linked to its prefill    | both end                          |
 /// |                            | engine                   |                                   |

@@ -11,6 +11,7 @@
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
 #include "actors/node/service_scheduler.hpp"
+#include "actors/node/store_quotas.hpp"
 #include "kernels/api/cpu_device.hpp"
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/model/v41_model.hpp"
@@ -204,6 +205,8 @@ result<void> running_node::open_log() {
 // without, since a cache that is missing costs time only.
 result<void> running_node::open_store() {
   if (!roles_.contains(node_role::kvstore)) return {};
+  const auto quotas = read_store_quotas(config_.actors.kvstore.quotas);
+  if (!quotas) return quotas.error();
   const std::string home = cache_directory();
   const std::string name = net::safe_file_name(config_.node.cluster);
   auto opened =
@@ -213,6 +216,7 @@ result<void> running_node::open_store() {
                                                epoch_});
   if (opened) {
     store_ = *std::move(opened);
+    for (const auto& [scope, bytes] : *quotas) store_.store->set_quota(scope, bytes);
     log("kvstore.opened", {{"folder", store_.folder},
                            {"blocks", store_.store->stats().blocks},
                            {"capacity_bytes", store_.capacity_bytes}});
@@ -403,8 +407,9 @@ result<void> running_node::spawn() {
 result<void> running_node::open_listeners() {
   if (only_fetches()) return {};
   auto console = make_http_server(
-      config_.console_http, make_console_handler({system_.get(), console_actor{actors_.console},
-                                                  metrics_->all(), std::chrono::seconds(5)}));
+      config_.console_http,
+      make_console_handler({system_.get(), console_actor{actors_.console}, actors_.orders,
+                            metrics_->all(), std::chrono::seconds(5)}));
   if (!console) return console.error();
   console_http_ = *std::move(console);
   metrics_->watch("console", *console_http_);

@@ -13,10 +13,7 @@ process_metrics::process_metrics(const net::transport& transport, const remote_h
       "deepinfer_request_between_tokens_seconds", "Between two output tokens.", bounds);
   requests_->whole_seconds = &all_->make_histogram("deepinfer_request_seconds",
                                                    "From the request to its last byte.", bounds);
-  for (const bool agent : {true, false})
-    (agent ? requests_->cached_tokens_agent : requests_->cached_tokens_chat) = &all_->make_counter(
-        "deepinfer_request_cached_tokens_total", "Prompt tokens that engines took from the cache.",
-        {{"class", agent ? "agent" : "chat"}});
+  make_cache_use_metrics();
   prompts_->prompts =
       &all_->make_counter("deepinfer_codec_prompts_total", "Prompts turned into ids.");
   prompts_->tokens = &all_->make_counter("deepinfer_codec_tokens_total", "Ids of those prompts.");
@@ -49,6 +46,21 @@ process_metrics::process_metrics(const net::transport& transport, const remote_h
         [h] { return static_cast<double>(h->stats().pending); });
   total("deepinfer_remote_bounced_total", "Requests answered with an error by the remote layer.",
         [h] { return static_cast<double>(h->stats().bounced); });
+}
+
+void process_metrics::make_cache_use_metrics() {
+  const auto fill = [this](cache_use_counters& to, const char* use) {
+    const auto made = [&](const char* what, const char* unit, const char* help) {
+      return &all_->make_counter(std::string{"deepinfer_request_"} + what + '_' + unit + "_total",
+                                 help, {{"class", use}});
+    };
+    to = {made("prompt", "tokens", "Tokens of prompts."),
+          made("cached", "tokens", "Prompt tokens that engines took from the cache."),
+          made("prompt", "blocks", "Whole blocks of prompts."),
+          made("cached", "blocks", "Blocks of prompts that engines took from the cache.")};
+  };
+  fill(requests_->agent, "agent");
+  fill(requests_->chat, "chat");
 }
 
 void process_metrics::make_match_metrics() {

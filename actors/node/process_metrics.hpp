@@ -30,6 +30,7 @@ public:
 
 private:
   void make_match_metrics();
+  void make_cache_use_metrics();
   void total(const std::string& name,
              const std::string& help,
              std::function<double()> read,

@@ -82,7 +82,15 @@ bool engine_core::plan_hit(engine_sequence& s, wire::CacheHint::Reader hint) {
   engine_state& state = self_->state;
   const auto full = static_cast<uint32_t>(s.tokens.size() / cache_block_tokens);
   const uint32_t blocks = std::min(hint.getHitBlocks(), full);
-  if (!s.cache.root || blocks == 0 || !state.fetch || !state.swap) return false;
+  if (!s.cache.root || !state.swap) return false;
+  if (blocks == 0) {
+    state.card.count("restore_none_stored");
+    return false;
+  }
+  if (!state.fetch) {
+    state.card.count("restore_no_fetcher");
+    return false;
+  }
   const auto rings = offers_of(hint, state.self_ref.node);
   const auto choice = choose(s, blocks, state.setup.model->block_bytes(), rings);
   state.card.count("restore_" + std::string{to_string(choice.reason)});

@@ -163,6 +163,7 @@ struct KvInfo {
   replicas @3 :UInt32;       # that this store believes in, 1 for shared ones
   capacityBytes @4 :UInt64;
   blockBytesHint @5 :UInt64; # of the longest block stored; 0: none yet
+  clockFrozen @6 :Bool;      # nothing expires until KvClockAcknowledge
 }
 
 enum KvChangeKind {
@@ -221,12 +222,15 @@ struct KvHas {
 }
 
 struct KvPurge {
+  # To stores, hosts of rings, writers and fetch processes: all of this scope goes.
   scope @0 :UInt64;
 }
 
 struct KvPurged {
+  # What was taken away, of what the answerer has.
   blocks @0 :UInt64;
   rings @1 :UInt64;
+  bytes @2 :UInt64;
 }
 
 struct KvClockAcknowledge {

@@ -10,6 +10,7 @@ struct Service {
   actor @1 :Common.ActorRef;
   model @2 :Text;  # served name, for engines
   layout @3 :UInt64;  # of the state that an engine computes, 0 for others
+  store @4 :Common.Id128;  # of the folder that a kvstore has, the same after a restart
 }
 
 enum NodeState {

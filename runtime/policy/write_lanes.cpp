@@ -36,10 +36,12 @@ void write_lanes::add(write_job job, time_point now) {
   const block_key head = job.head;
   const uint64_t number = job.number;
   const size_t blocks = job.keys.size();
+  const uint64_t scope = job.scope;
   jobs_.emplace(
       number,
-      job_state{std::move(job), std::vector<write_end>(blocks, write_end::no_store), {}, {}, 0, 0});
+      job_state{std::move(job), std::vector<write_end>(blocks, write_end::no_store), {}, {}});
   lane& l = lanes_[head];
+  l.scope = scope;
   touch(head, l);
   l.waiting.push_back(number);
   start_next(head, now);
@@ -195,7 +197,7 @@ void write_lanes::answered(uint64_t put, std::span<const write_end> verdicts, ti
     merge(job.ends[i], verdict);
     if (!bad && !is_kept(verdict)) bad = verdict;
   }
-  const bool more = state->which == attempt::first;
+  const bool more = state->which == attempt::first && !job.purged;
   if (!bad) {
     job.good.push_back(state->what.store);
   } else if (more && *bad == write_end::no_parent && state->what.first > 0) {
@@ -240,6 +242,7 @@ void write_lanes::abandon_queue(const block_key& id, time_point now) {
 
 bool write_lanes::try_elsewhere(const put_state& put, time_point now) {
   job_state& job = jobs_.at(put.what.job);
+  if (job.purged) return false;
   for (const block_key& store : ranked(job.what, now)) {
     if (contains(job.tried, store)) continue;
     // Nobody but the home was told the ones in front.
@@ -264,6 +267,7 @@ void write_lanes::finish(std::map<uint64_t, job_state>::iterator job, time_point
   if (std::exchange(l.active, false)) start_next(head, now);
 }
 
+// What is stored of a purged one is about to go.
 void write_lanes::remember(const job_state& job, lane& l, time_point now) {
   const auto is_home = [&l](const block_key& store) { return contains(l.homes, store); };
   keys_ -= l.keys();
@@ -276,12 +280,64 @@ void write_lanes::remember(const job_state& job, lane& l, time_point now) {
       l.missing.insert(key);
     } else {
       l.missing.erase(key);
-      if (job.ends[i] != write_end::known) l.known[key] = now;
+      if (job.ends[i] != write_end::known && !job.purged) l.known[key] = now;
     }
   }
   keys_ += l.keys();
   if (l.keys() > limits_.keys_per_lane) forget_keys(l);
   make_room(job.what.head);
+}
+
+void write_lanes::unqueue_puts(uint64_t job) {
+  for (auto& [id, store] : stores_) {
+    for (auto it = store.waiting.begin(); it != store.waiting.end();) {
+      if (puts_.at(*it).what.job != job) {
+        ++it;
+        continue;
+      }
+      static_cast<void>(take(*it));
+      it = store.waiting.erase(it);
+    }
+  }
+}
+
+size_t write_lanes::purge(uint64_t scope, time_point now) {
+  size_t ended = 0;
+  for (auto& [head, l] : lanes_) {
+    if (l.scope != scope) continue;
+    l.known.clear();
+    // Those that wait for their turn have sent nothing.
+    for (const uint64_t number : std::exchange(l.waiting, {})) {
+      const auto job = jobs_.find(number);
+      std::fill(job->second.ends.begin(), job->second.ends.end(), write_end::purged);
+      remember(job->second, l, now);
+      ended += job->second.ends.size();
+      ended_.push_back({number, std::move(job->second.ends)});
+      jobs_.erase(job);
+    }
+  }
+  // What is left of the scope has its lane's turn: it goes on until its stores have answered.
+  std::vector<uint64_t> unsent;
+  for (auto& [number, job] : jobs_) {
+    if (job.what.scope != scope) continue;
+    job.purged = true;
+    unqueue_puts(number);
+    for (write_end& end : job.ends)
+      if (!is_kept(end) || end == write_end::known) end = write_end::purged;
+    if (job.open == 0) unsent.push_back(number);
+  }
+  for (const uint64_t number : unsent) {
+    const auto job = jobs_.find(number);
+    ended += job->second.ends.size();
+    finish(job, now);
+  }
+  return ended;
+}
+
+bool write_lanes::purging(uint64_t scope) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [scope](const auto& item) {
+    return item.second.purged && item.second.what.scope == scope;
+  });
 }
 
 std::vector<ended_job> write_lanes::ended() {

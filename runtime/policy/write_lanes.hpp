@@ -31,8 +31,9 @@ enum class write_end : uint8_t {
   unreachable,  ///< no answer in time
   no_store,     ///< nobody to send it to
   orphan,       ///< a block in front of it was lost before
+  purged,       ///< by an operator, before it was sent
 };
-inline constexpr size_t write_ends = 14;
+inline constexpr size_t write_ends = 15;
 [[nodiscard]] constexpr bool is_kept(write_end e) {
   return e <= write_end::known;
 }
@@ -50,6 +51,7 @@ struct write_job {
   storage::block_key parent;  ///< of the first of them
   uint32_t group_blocks = 0;
   std::vector<storage::block_key> keys;
+  uint64_t scope = 0;
 };
 
 /// Blocks `first` to the end of a job, to one store.
@@ -100,6 +102,12 @@ public:
   /// No answer: the store is left out for a while, the blocks get another chance elsewhere.
   void unanswered(uint64_t put, time_point now);
 
+  /// What was not sent of a scope ends as `purged`, what was sent is not sent again, and nothing
+  /// counts as known any more. Returns how many blocks ended so.
+  size_t purge(uint64_t scope, time_point now);
+  /// Whether something is on its way that was there when the scope was purged.
+  [[nodiscard]] bool purging(uint64_t scope) const;
+
   /// Jobs that are over, in the order they ended; each is told once.
   [[nodiscard]] std::vector<ended_job> ended();
 
@@ -120,6 +128,7 @@ private:
     std::vector<storage::block_key> good;  ///< stores that took all of it
     uint32_t skipped = 0;                  ///< known ones in front
     uint32_t open = 0;                     ///< puts
+    bool purged = false;
   };
   struct put_state {
     write_put what;
@@ -139,6 +148,7 @@ private:
     std::vector<storage::block_key> homes;
     std::map<storage::block_key, time_point> known;
     std::set<storage::block_key> missing;
+    uint64_t scope = 0;
     uint64_t use = 0;  ///< its place in `order_`
 
     [[nodiscard]] size_t keys() const { return known.size() + missing.size(); }
@@ -150,6 +160,7 @@ private:
   std::optional<put_state> take(uint64_t put);
   void abandon_queue(const storage::block_key& store, time_point now);
   void over(uint64_t job, time_point now);
+  void unqueue_puts(uint64_t job);
   void finish(std::map<uint64_t, job_state>::iterator job, time_point now);
   void remember(const job_state& job, lane& l, time_point now);
   void touch(const storage::block_key& head, lane& l);

@@ -102,7 +102,7 @@ restore_choice choose_restore(const restore_offer& offer,
     if (!best || again.better_than(*best)) best = again;
   }
   if (!best)
-    return nothing(replay.hit == 0 ? restore_reason::none_stored : restore_reason::too_short);
+    return nothing(offer.hit_blocks == 0 ? restore_reason::none_stored : restore_reason::too_short);
   const double cold = seconds(offer.prompt_tokens, rates.computed_tokens);
   if (rates.computed_tokens > 0 && best->time >= cold)
     return nothing(restore_reason::computing_is_faster);

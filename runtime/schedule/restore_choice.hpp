@@ -36,8 +36,8 @@ struct restore_rates {
 };
 
 enum class restore_reason : uint8_t {
-  none_stored,          ///< no blocks, or none that the model can use
-  too_short,            ///< below the minimum, or it saves no token
+  none_stored,          ///< no blocks
+  too_short,            ///< below the minimum, or too little for the model to save a token
   computing_is_faster,  ///< fetching takes longer than computing (KV-27)
   rings_kept,           ///< they come faster than a replay computes them
   rings_slow,           ///< they are kept, but a replay is faster

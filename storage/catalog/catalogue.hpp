@@ -132,6 +132,7 @@ public:
   [[nodiscard]] size_t scopes() const { return scopes_.size(); }
   [[nodiscard]] uint64_t evicted_below_floor() const { return evicted_below_floor_; }
   [[nodiscard]] uint64_t youngest_eviction_ms() const { return youngest_eviction_ms_; }
+  [[nodiscard]] uint64_t last_eviction_ms() const { return last_eviction_ms_; }
   [[nodiscard]] size_t memory_bytes() const;
   [[nodiscard]] change_feed& feed() { return feed_; }
   [[nodiscard]] const change_feed& feed() const { return feed_; }
@@ -186,6 +187,7 @@ private:
   std::vector<block_key, large_memory<block_key>> parents_to_link_;  // while loading: by number
   uint64_t committed_ = 0, doomed_ = 0, live_bytes_ = 0;
   uint64_t evicted_below_floor_ = 0, youngest_eviction_ms_ = UINT64_MAX;
+  uint64_t last_eviction_ms_ = UINT64_MAX;
 };
 
 /// Bytes a block takes in a segment: its own, a footer, up to whole units.

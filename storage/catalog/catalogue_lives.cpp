@@ -86,7 +86,8 @@ uint64_t catalogue::expire(cluster_time now, uint64_t budget, catalogue_effects&
 
 void catalogue::note_eviction(const entry& e, cluster_time now) {
   const int64_t age = std::max<int64_t>(0, now.count() - int64_t{e.accessed_s} * 1000);
-  youngest_eviction_ms_ = std::min(youngest_eviction_ms_, static_cast<uint64_t>(age));
+  last_eviction_ms_ = static_cast<uint64_t>(age);
+  youngest_eviction_ms_ = std::min(youngest_eviction_ms_, last_eviction_ms_);
   if (age < config_.floor.count()) ++evicted_below_floor_;
 }
 

@@ -62,7 +62,7 @@ public:
   result<uint64_t> make_room(uint64_t bytes, const clock_reading& now) override;
   result<uint64_t> compact(uint64_t budget_bytes, const clock_reading& now) override;
   result<uint64_t> scrub(uint64_t budget_bytes, const clock_reading& now) override;
-  result<uint64_t> purge(scope_id scope, const clock_reading& now) override;
+  result<purge_totals> purge(scope_id scope, const clock_reading& now) override;
   void acknowledge_clock(const clock_reading& now) override;
   void set_quota(scope_id scope, uint64_t bytes) override;
   result<void> flush() override;

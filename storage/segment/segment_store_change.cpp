@@ -192,26 +192,27 @@ result<uint64_t> segment_store::relieve(const clock_reading& now, uint64_t budge
   return removed;
 }
 
-result<uint64_t> segment_store::purge(scope_id scope, const clock_reading& now) {
+result<purge_totals> segment_store::purge(scope_id scope, const clock_reading& now) {
   observe(now);
-  uint64_t removed = 0;
+  purge_totals removed;
   auto done = change([&](catalogue_effects& effects, journal_batch& batch) {
     for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
          id = catalogue_.next_committed(id + 1))
-      if (catalogue_.scope_of(id) == scope)
-        if (auto* home = segments_.find(catalogue_.at(id).segment);
-            home != nullptr && !home->rewrite_due) {
-          home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go
-          batch.rewrite_due.push_back(catalogue_.at(id).segment);
-        }
+      if (catalogue_.scope_of(id) == scope) {
+        removed.bytes += catalogue_.at(id).length;
+        auto* home = segments_.find(catalogue_.at(id).segment);
+        if (home == nullptr || home->rewrite_due) continue;
+        home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go
+        batch.rewrite_due.push_back(catalogue_.at(id).segment);
+      }
     if (auto* active = segments_.find(active_); active != nullptr && active->sealed) active_ = 0;
     std::vector<ticket> ended;
     tickets_.end_scope(scope, ended);
     for (const ticket& gone : ended) let_go(gone);
-    removed = catalogue_.doom_scope(scope, effects);
+    removed.blocks = catalogue_.doom_scope(scope, effects);
   });
   if (!done) return done.error();
-  count_.purged += removed;
+  count_.purged += removed.blocks;
   return removed;
 }
 

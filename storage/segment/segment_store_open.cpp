@@ -151,6 +151,7 @@ store_stats segment_store::stats() const {
   s.scrub_passes = count_.scrub_passes;
   s.evicted_below_floor = catalogue_.evicted_below_floor();
   s.youngest_eviction_ms = catalogue_.youngest_eviction_ms();
+  s.last_eviction_ms = catalogue_.last_eviction_ms();
   s.lost_at_open = lost_at_open_;
   s.clock_frozen = clock_.frozen();
   s.broken = broken_;

@@ -334,7 +334,11 @@ void purging_a_scope_leaves_nothing_of_it(store_home& home) {
     const auto open = make_chain("a", 2, 1);
     const auto ticket = (*chain_writer{*store}.reserve(open, 0, 1, at(0s)))[0].ticket;
     const auto lease = store->match(gone.query(), lease_wish::grant, at(0s))->lease;
-    CHECK(*store->purge(gone.scope, at(1s)) == 40);
+    const auto purged = store->purge(gone.scope, at(1s));
+    REQUIRE(purged);
+    CHECK(purged->blocks == 40);
+    CHECK(purged->bytes == 40 * uint64_t{gone.length});
+    CHECK(store->purge(gone.scope, at(1s))->bytes == 0);  // though leased ones are still there
     CHECK(stored_blocks(*store, gone, at(1s)) == 0);
     CHECK(read_back(*store, gone, 40, at(1s), lease) == 0);
     CHECK(stored_blocks(*store, kept, at(1s)) == 40);

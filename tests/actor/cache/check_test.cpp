@@ -135,10 +135,10 @@ TEST_CASE_FIXTURE(one_store, "a hint names the chain, what is stored of it and w
   CHECK(gauge("blocks") == 4);
   CHECK(gauge("index_bytes") > 0);
   CHECK(gauge("matches_chat") == 2);
-  CHECK(gauge("hit_blocks_chat") == 8);
-  CHECK(gauge("missed_blocks_chat") == 4);
-  CHECK(gauge("hit_tokens_chat") == 8 * check_block_tokens);
-  CHECK(gauge("missed_tokens_chat") == 4 * check_block_tokens);
+  CHECK(gauge("found_blocks_chat") == 8);
+  CHECK(gauge("absent_blocks_chat") == 4);
+  CHECK(gauge("found_tokens_chat") == 8 * check_block_tokens);
+  CHECK(gauge("absent_tokens_chat") == 4 * check_block_tokens);
   CHECK(gauge("matches_agent") == 0);
 }
 

@@ -17,6 +17,12 @@ size_t how_many(const std::vector<KvPutOutcome>& all, KvPutOutcome one) {
   return static_cast<size_t>(std::count(all.begin(), all.end(), one));
 }
 
+wire::msg<wire::KvPurge> purge_of(storage::scope_id scope) {
+  wire::draft<wire::KvPurge> out;
+  out->setScope(static_cast<uint64_t>(scope));
+  return out.freeze();
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("actors/cache/kv_store");
@@ -251,6 +257,42 @@ TEST_CASE("whoever reports a bad block is believed only when it is bad") {
     for (uint32_t i = 0; i < 3; ++i) report(i);
   }
   CHECK(site.opened(chain, 0, 3).get().getBlocks() < 3);
+}
+
+TEST_CASE("a purged tenant's blocks are gone when the store answers, another's stay") {
+  store_site site;
+  site.open();
+  const auto gone = make_chain("gone", 1, 4);
+  const auto kept = make_chain("kept", 1, 3);
+  site.put(gone, 0, 4);
+  site.put(kept, 0, 3);
+  const auto lease = site.opened(gone, 0, 4);
+  const auto purged =
+      site.net.ask<wire::msg<wire::KvPurged>>(site.peer, site.store, purge_of(gone.scope));
+  REQUIRE(purged);
+  CHECK(purged->get().getBlocks() == 4);
+  CHECK(purged->get().getBytes() == 4 * uint64_t{gone.length});
+  CHECK(site.opened(gone, 0, 4).get().getBlocks() == 0);
+  const auto read = site.read(lease.get(), gone.keys);  // also under a lease of before
+  CHECK(read.get().getBlocks()[0].getStatus() != wire::KvReadStatus::OK);
+  CHECK(site.opened(kept, 0, 3).get().getBlocks() == 3);
+  CHECK(how_many(site.put(gone, 0, 4), KvPutOutcome::STORED) == 4);  // as if it had never been
+}
+
+TEST_CASE("blocks of a purged tenant that left another store before are not taken") {
+  store_site site;
+  site.config.longest_put = std::chrono::seconds{20};
+  site.open();
+  const auto chain = make_chain("a", 1, 2);
+  const put_options moved{.expiry = site.wall() + std::chrono::hours{50}};
+  REQUIRE(site.net.ask<wire::msg<wire::KvPurged>>(site.peer, site.store, purge_of(chain.scope)));
+  CHECK(how_many(site.put(chain, 0, 2, moved), KvPutOutcome::STALE) == 2);
+  CHECK(site.gauge("blocks") == 0);
+  CHECK(site.gauge("reservations") == 0);
+  CHECK(how_many(site.put(make_chain("b", 1, 2), 0, 2, moved), KvPutOutcome::STORED) == 2);
+  CHECK(how_many(site.put(chain, 0, 1), KvPutOutcome::STORED) == 1);  // a writer's: from now
+  site.advance(std::chrono::seconds{21});
+  CHECK(how_many(site.put(chain, 0, 2, moved), KvPutOutcome::STORED) == 1);
 }
 
 TEST_SUITE_END();

@@ -280,6 +280,53 @@ TEST_SUITE("actors/cache") {
     CHECK(empty);
   }
 
+  TEST_CASE("a purge is answered when nothing of its scope is on its way any more") {
+    kv_writer_config config;
+    config.puts_per_store = 1;
+    writer_world w{config};
+    const auto store = w.add_store("store", 1);
+    store->answers = false;
+    REQUIRE(w.persist(100, 0, 2));
+    REQUIRE(w.persist(300, 0, 3));  // waits for the first
+    const auto purge = [&w](uint64_t scope) {
+      wire::draft<wire::KvPurge> out;
+      out->setScope(scope);
+      return w.home.world.start_ask<wire::msg<wire::KvPurged>>(w.writer, out.freeze());
+    };
+    const auto strange = purge(4);
+    const auto purged = purge(3);
+    w.world.advance(seconds{1});
+    REQUIRE(strange.ready());
+    CHECK(strange.get()->get().getBlocks() == 0);
+    CHECK_FALSE(purged.ready());
+    CHECK(w.gauges()["dropped_purged"] == 3);
+    CHECK(w.budget->used() == 2 * block_bytes);
+    store->answers = true;
+    store->open[0].deliver(put_verdicts(store->puts[0], wire::KvPutOutcome::STORED));
+    w.world.run();
+    REQUIRE(purged.ready());
+    CHECK(purged.get()->get().getBlocks() == 3);
+    CHECK(w.budget->used() == 0);
+    CHECK(store->puts.size() == 1);
+    REQUIRE(w.persist(100, 0, 2));  // what it has stored counts as known no more
+    CHECK(store->puts.size() == 2);
+  }
+
+  TEST_CASE("a purge over a store that never answers ends with the put's deadline") {
+    kv_writer_config config;
+    config.put_deadline = seconds{2};
+    writer_world w{config};
+    const auto store = w.add_store("store", 1);
+    store->answers = false;
+    REQUIRE(w.persist(100, 0, 2));
+    wire::draft<wire::KvPurge> out;
+    out->setScope(3);
+    const auto purged = w.home.world.start_ask<wire::msg<wire::KvPurged>>(w.writer, out.freeze());
+    w.world.advance(seconds{4});
+    CHECK(purged.ready());
+    CHECK(store->puts.size() == 1);
+  }
+
   TEST_CASE("a group that can never be staged is dropped, and does not block those behind it") {
     writer_world w;
     const auto store = w.add_store("store", 1);

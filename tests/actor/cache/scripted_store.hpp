@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/messages/cache.hpp"
+#include "actors/messages/errors.hpp"
 #include "storage/block/block_checksum.hpp"
 #include "storage/block/chain_hasher.hpp"
 #include "tests/support/remote_world.hpp"
@@ -10,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,11 +27,16 @@ struct store_script {
   uint64_t epoch = 1;
   storage::block_key id{0x51, 0x52};
   uint32_t group_blocks = 4;
+  bool obeys = true;  ///< answers KvPurge
+  bool purge_fails = false;
+  bool clock_frozen = false;
+  uint64_t purged_blocks = 0;
 
   // what came
   std::vector<wire::msg<wire::KvPut>> puts;
   std::map<storage::block_key, std::vector<std::byte>> blocks;
   uint32_t damaged = 0;
+  std::vector<std::string> orders;
   std::vector<caf::typed_response_promise<wire::msg<wire::KvPutDone>>> open;
 };
 
@@ -91,12 +98,29 @@ inline kv_store_actor::behavior_type scripted_store(kv_store_actor::pointer self
         out->setGroupBlocks(script->group_blocks);
         out->setReplicas(1);
         out->setCapacityBytes(1 << 30);
+        out->setClockFrozen(script->clock_frozen);
         promise.deliver(out.freeze());
         return promise;
       },
       [](const msg<KvHave>&) { return msg<KvHas>{}; },
-      [](const msg<KvPurge>&) { return msg<KvPurged>{}; },
-      [](const msg<KvClockAcknowledge>&) { return msg<Ack>{}; },
+      [self, script](const msg<KvPurge>& m) {
+        auto promise = self->make_response_promise<msg<KvPurged>>();
+        script->orders.push_back("purge " + std::to_string(m.get().getScope()));
+        if (script->purge_fails) {
+          promise.deliver(to_caf({error_code::unreachable, "its disk is full"}));
+        } else if (script->obeys) {
+          draft<KvPurged> out;
+          out->setBlocks(script->purged_blocks);
+          out->setBytes(1000 * script->purged_blocks);
+          promise.deliver(out.freeze());
+        }
+        return promise;
+      },
+      [script](const msg<KvClockAcknowledge>&) {
+        script->orders.emplace_back("acknowledge");
+        script->clock_frozen = false;
+        return msg<Ack>{};
+      },
       [](const msg<KvRenew>&) {},
       [](const msg<KvClose>&) {},
       [](const msg<KvReportBad>&) {},

@@ -20,9 +20,10 @@ namespace deepinfer::test {
 struct put_options {
   storage::writer_ref writer{1, 1};
   std::chrono::milliseconds deadline{10'000};
-  bool flip_a_bit = false;        ///< of the staged bytes, behind their digest
-  bool wrong_checksum = false;    ///< not that of the bytes
-  std::vector<uint32_t> lacking;  ///< blocks of the chain that are left out
+  bool flip_a_bit = false;             ///< of the staged bytes, behind their digest
+  bool wrong_checksum = false;         ///< not that of the bytes
+  std::chrono::milliseconds expiry{};  ///< of blocks that another store had
+  std::vector<uint32_t> lacking;       ///< blocks of the chain that are left out
 };
 
 /// A store on one node and a client on another, in virtual time.
@@ -250,6 +251,7 @@ private:
     write_block_key(out.initKey(), chain.keys[index]);
     write_block_key(out.initParent(), index == 0 ? chain.root : chain.keys[index - 1]);
     out.setDepth(index);
+    out.setExpiryMs(static_cast<uint64_t>(options.expiry.count()));
     const auto content = chain.content(index);
     out.setContent({reinterpret_cast<const kj::byte*>(content.data()), content.size()});
     auto bytes = out.initBytes();

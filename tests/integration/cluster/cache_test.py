@@ -216,15 +216,90 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(hits[0], 0)
         self.assertGreater(hits[1], 0)
 
+    def purge(self, *args, **how):
+        got = self.cluster.command('kv', 'purge', '--cluster', self.cluster.name, '--json', *args, **how)
+        return got.returncode, json.loads(got.stdout) if got.stdout else {}, got.stderr
+
+    def first_turn(self, site, key):
+        return site.cached(site.ask([system(), {'role': 'user', 'content': LINES[30]}], key))
+
+    def test_a_purged_tenant_is_cold_and_another_stays_warm(self):
+        site = Site(self, kvstore__group_blocks=2).start(*ROLES, 'kvstore-a', 'kvstore-b').ready(stores=2)
+        said, _ = site.talk(2, key='alice')
+        site.talk(2, key='bob')
+        self.assertGreater(self.first_turn(site, 'alice'), 256)
+        site.settle()
+        stored = site.sum('kv_store', 'blocks')
+        code, answer, why = self.purge('--key-from-stdin', text='alice\n')
+        self.assertEqual(code, 0, why)
+        self.assertTrue(answer['complete'])
+        bearer, api_key = answer['orders']
+        self.assertGreater(bearer['blocks'], 0)
+        self.assertGreater(bearer['bytes'], 0)
+        self.assertEqual(api_key['blocks'], 0)  # that tenant never came
+        self.assertEqual(bearer['stores'], 2)
+        self.assertEqual(site.sum('kv_store', 'blocks'), stored - bearer['blocks'])
+        self.assertEqual(self.first_turn(site, 'alice'), 0)
+        self.assertGreater(self.first_turn(site, 'bob'), 256)
+        # what she sends again is stored again, at once, and changes no token
+        site.settle()
+        again, hits = site.talk(2, key='alice')
+        self.assertEqual(again, said)
+        self.assertGreater(hits[0], 256)
+        # a tenant that nobody knows is no mistake; a name that nobody can have is
+        code, answer, _ = self.purge('--tenant', 'nobody')
+        self.assertEqual((code, answer['orders'][0]['blocks']), (0, 0))
+        self.assertEqual(self.purge('--tenant', 'a b')[0], 2)
+        self.assertEqual(self.purge()[0], 2)
+        got = self.cluster.command('kv', 'purge', '--cluster', self.cluster.name, '--tenant', 'anonymous')
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertEqual(got.stdout.decode().splitlines()[0], 'tenant anonymous: nothing of it was stored')
+
+    def test_a_purge_names_the_store_that_is_down_and_is_done_when_it_is_back(self):
+        site = Site(self, kvstore__group_blocks=2).start(*ROLES, 'kvstore-a', 'kvstore-b').ready(stores=2)
+        site.talk(2, key='alice')
+        site.settle()
+        site.kill('kvstore-b')
+        wait_until('one store left', lambda: site.sum('kv_check', 'stores') == 1)
+        code, answer, _ = self.purge('--key-from-stdin', text='alice')
+        self.assertEqual(code, 1)
+        self.assertFalse(answer['complete'])
+        problems = [o for o in answer['orders'][0]['outcomes'] if o['problem']]
+        self.assertEqual([(o['kind'], 'down' in o['problem']) for o in problems], [('kvstore', True)])
+        got = self.cluster.command('kv', 'purge', '--cluster', self.cluster.name, '--key-from-stdin', text='alice')
+        self.assertEqual(got.returncode, 1)
+        self.assertIn('NOT DONE: kvstore', got.stdout.decode())
+        site.start('kvstore-b')
+        wait_until('both stores', lambda: site.sum('kv_check', 'stores') == 2)
+        code, answer, why = self.purge('--key-from-stdin', text='alice')
+        self.assertEqual((code, answer.get('complete')), (0, True), (why, answer))
+        self.assertGreater(answer['orders'][0]['blocks'], 0)  # what it had kept
+        self.assertEqual(self.first_turn(site, 'alice'), 0)
+        # clocks: nothing to do, and said so
+        got = self.cluster.command('kv', 'acknowledge-clock', '--cluster', self.cluster.name)
+        self.assertEqual((got.returncode, got.stdout), (0, b'none of 2 stores waited for it\n'))
+        # without any store nothing is done, and that is no success
+        site.kill('kvstore-a', 'kvstore-b')
+        wait_until('no store left', lambda: site.sum('kv_check', 'stores') == 0)
+        self.assertEqual(self.purge('--tenant', 'bob')[0], 1)
+        self.assertEqual(self.cluster.command('kv', 'purge', '--cluster', 'no-such', '--tenant', 'bob').returncode, 3)
+
     def test_an_operator_sees_purges_and_verifies(self):
         site = Site(self).start(*ROLES, 'kvstore').ready()
-        site.talk(2)
-        site.talk(2)
+        _, hits = site.talk(2)
+        _, again = site.talk(2)
         got = self.cluster.command('console', 'kv', '--json', '--cluster', self.cluster.name)
         self.assertEqual(got.returncode, 0, got.stderr)
         view = json.loads(got.stdout)
         self.assertGreater(view['stores'][0]['blocks'], 0)
-        self.assertGreater(view['totals']['hit_tokens_chat'], 0)
+        totals = view['totals']
+        # what clients were told: three of four prompts found their beginning
+        self.assertEqual(totals['hit_tokens_chat'], sum(hits) + sum(again))
+        self.assertEqual(totals['hit_blocks_chat'] * 128, totals['hit_tokens_chat'])
+        self.assertGreater(totals['asked_tokens_chat'], totals['hit_tokens_chat'])
+        self.assertGreaterEqual(totals['found_tokens_chat'], totals['hit_tokens_chat'])
+        self.assertEqual(totals['asked_tokens_agent'], 0)
+        self.assertGreaterEqual(totals['store_read_bytes_per_s'], 0)
         self.assertGreater(view['engines'][0]['hits_used'], 0)
         table = self.cluster.command('console', 'kv', '--cluster', self.cluster.name)
         self.assertEqual(table.returncode, 0, table.stderr)

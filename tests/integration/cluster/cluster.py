@@ -422,9 +422,10 @@ class Cluster:
         nodes = [self.launch('--roles', text, '--model', MODEL, *more) for text in roles]
         return [node.wait_started() for node in nodes]
 
-    def command(self, *arguments, timeout=30):
+    def command(self, *arguments, timeout=30, text=''):
+        """`text` is its standard input."""
         return subprocess.run([BINARY, *arguments], capture_output=True, timeout=timeout,
-                              check=False, env=self.environment, stdin=subprocess.DEVNULL)
+                              check=False, env=self.environment, input=text.encode())
 
 
 class ClusterTest(unittest.TestCase):

@@ -136,6 +136,33 @@ T next(std::deque<T>& queue) {
 }  // namespace
 
 TEST_SUITE("actors/cache") {
+  TEST_CASE("blocks that are retired serve who holds them, and nobody else") {
+    world w;
+    w.submit(order_of(1, 0, 2, 2s));
+    w.say_opened(next(w.opens), 2);
+    w.finish(next(w.reads), outcome::ok);
+    REQUIRE(w.answers.contains({0, 1}));
+    w.submit(order_of(2, 8, 2, 2s));  // another chain, whose read is under way
+    w.say_opened(next(w.opens), 2);
+    const auto under_way = next(w.reads);
+    CHECK(w.core.retire_blocks() == 2);
+    w.finish(under_way, outcome::ok);
+    CHECK(w.answers.at({0, 2}).blocks.size() == 2);
+    CHECK(w.core.shelf().blocks() == 4);  // held
+    w.submit(order_of(3, 0, 2, 3s));      // not from memory, though it lies there
+    CHECK(w.core.state().hit_blocks == 0);
+    const auto again = next(w.opens);
+    CHECK(again.keys.size() == 2);
+    w.say_opened(again, 0);
+    w.say_opened(next(w.opens), 0);  // nor has the second store it
+    CHECK(w.answers.at({0, 3}).blocks.empty());
+    for (uint64_t ticket = 1; ticket <= 3; ++ticket) w.core.release({0, ticket}, 0, w.now);
+    w.take();
+    CHECK(w.core.shelf().blocks() == 0);
+    CHECK(w.core.shelf().used_bytes() == 0);
+    w.check_empty();
+  }
+
   TEST_CASE("a hit is opened group by group, read, and answered when all of it is there") {
     world w;
     w.submit(order_of(1, 0, 6, 2s));

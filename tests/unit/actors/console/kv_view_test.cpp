@@ -28,14 +28,24 @@ reading site() {
              {"quarantined", 3}}),
       actor("kv_store", 1, {{"blocks", 34}, {"live_bytes", 0}, {"capacity_bytes", 1000}}),
       actor("kv_check", 3,
-            {{"hit_tokens_agent", 768},
-             {"missed_tokens_agent", 256},
-             {"hit_tokens_chat", 128},
-             {"missed_tokens_chat", 0},
-             {"hit_blocks_agent", 6},
-             {"missed_blocks_agent", 2},
-             {"hit_blocks_chat", 1}}),
-      actor("prefill", 4, {{"hits_used", 1}}), actor("decode", 5, {{"sequences", 1}})};
+            {{"found_tokens_agent", 768},
+             {"absent_tokens_agent", 256},
+             {"found_tokens_chat", 128},
+             {"absent_tokens_chat", 0},
+             {"found_blocks_agent", 6},
+             {"absent_blocks_agent", 2},
+             {"found_blocks_chat", 1}}),
+      actor("gateway", 6,
+            {{"prompt_tokens_agent", 1024},
+             {"cached_tokens_agent", 512},
+             {"prompt_blocks_agent", 8},
+             {"cached_blocks_agent", 4},
+             {"prompt_tokens_chat", 256},
+             {"cached_tokens_chat", 0},
+             {"prompt_blocks_chat", 2},
+             {"cached_blocks_chat", 0}}),
+      actor("prefill", 4, {{"hits_used", 1}}),
+      actor("decode", 5, {{"sequences", 1}})};
   return out;
 }
 
@@ -54,12 +64,31 @@ const recipe::json_value* member(const recipe::json_value& object, const std::st
 
 TEST_SUITE("actors/console/kv_view") {
   TEST_CASE("occupancy and hit shares are of all stores and gateways together") {
+    // Hits are what engines used: of what is stored some is not worth its way.
     const auto lines = draw_kv(site(), {});
     CHECK(lines[0].starts_with("2 stores   1.2k blocks   950B of 2.0kB"));
     CHECK(lines[0].find("48%") != std::string::npos);
     CHECK(lines[1] ==
-          "hits   tokens 77.8% (agent 75.0%, chat 100.0%)   blocks 77.8% (agent 75.0%, "
+          "hits     tokens 40.0% (agent 50.0%, chat 0.0%)   blocks 40.0% (agent 50.0%, chat 0.0%)");
+    CHECK(lines[2] ==
+          "stored   tokens 77.8% (agent 75.0%, chat 100.0%)   blocks 77.8% (agent 75.0%, "
           "chat 100.0%)");
+  }
+
+  TEST_CASE("speeds are those between two looks, of all actors of a duty together") {
+    reading what = site();
+    const auto rate = [&what](size_t actor, const char* counter, double bytes) {
+      what.speed.counters[{end_point(what.now.actors[actor]), counter}] = bytes;
+    };
+    rate(0, "read_bytes", 1'500'000);
+    rate(1, "read_bytes", 500'000);
+    rate(1, "written_bytes", 7000);
+    CHECK(draw_kv(what, {})[3] == "bytes/s  read 2.0MB   written 7.0kB   fetched 0B   sent 0B");
+    const auto parsed = recipe::parse_json(kv_json(what));
+    REQUIRE(parsed);
+    const auto& totals = *member(*parsed, "totals");
+    CHECK(*member(totals, "store_read_bytes_per_s")->as<int64_t>() == 2'000'000);
+    CHECK(*member(totals, "fetched_bytes_per_s")->as<int64_t>() == 0);
   }
 
   TEST_CASE("a table stands for each duty that somebody has, by node") {
@@ -114,7 +143,7 @@ TEST_SUITE("actors/console/kv_view") {
   }
 
   TEST_CASE("JSON has totals, and every counter of every actor of the cache") {
-    const auto parsed = recipe::parse_json(kv_json(site().now));
+    const auto parsed = recipe::parse_json(kv_json(site()));
     REQUIRE(parsed);
     CHECK(*member(*parsed, "cluster")->as<std::string>() == "c");
     const auto& stores = *member(*parsed, "stores")->as<recipe::json_array>();
@@ -123,7 +152,9 @@ TEST_SUITE("actors/console/kv_view") {
     CHECK(*member(stores[1], "quarantined")->as<int64_t>() == 3);
     const auto& totals = *member(*parsed, "totals");
     CHECK(*member(totals, "blocks")->as<int64_t>() == 1234);
-    CHECK(*member(totals, "hit_tokens_agent")->as<int64_t>() == 768);
+    CHECK(*member(totals, "hit_tokens_agent")->as<int64_t>() == 512);
+    CHECK(*member(totals, "found_tokens_agent")->as<int64_t>() == 768);
+    CHECK(*member(totals, "matched_tokens_agent")->as<int64_t>() == 1024);
     CHECK(*member(totals, "asked_tokens_agent")->as<int64_t>() == 1024);
     CHECK(member(*parsed, "fetchers")->as<recipe::json_array>()->empty());
   }

@@ -108,6 +108,39 @@ TEST_CASE("trusted headers that make no sense are refused, and the header is nam
   CHECK_FALSE(twice);
 }
 
+TEST_CASE("an operator names the scopes that requests have, by name, digest or key") {
+  const auto of = [](const http_headers& h) { return party_of(with(h), trusting)->scope; };
+  const auto named = [](const std::string& name) {
+    const auto scope = scope_named(scope_kind::tenant, name);
+    REQUIRE(scope);
+    return *scope;
+  };
+  CHECK(named("anonymous") == of({}));
+  CHECK(named("acme-1.x_Y") == of({{"x-deepinfer-tenant", "acme-1.x_Y"}}));
+  const auto tenants = tenants_of_key("sk-1");
+  REQUIRE(tenants.size() == 2);
+  CHECK(named(tenants[0]) == of({{"authorization", "Bearer sk-1"}}));
+  CHECK(named(tenants[1]) == of({{"x-api-key", "sk-1"}}));
+  CHECK(named(tenants[0]) != named(tenants[1]));
+  const auto shared = scope_named(scope_kind::organization, "org");
+  REQUIRE(shared);
+  CHECK(*shared == party_of(with({{"x-deepinfer-organization", "org"}}), sharing)->scope);
+}
+
+TEST_CASE("names that no request can have are refused, not hashed") {
+  const std::string digest = tenants_of_key("k")[0];
+  for (const std::string& name :
+       {std::string{}, std::string{"a b"}, std::string{"key:"}, std::string{"key:00"}, digest + "0",
+        "x" + digest, digest.substr(0, digest.size() - 1) + "G", std::string(129, 'a')}) {
+    CAPTURE(name);
+    const auto scope = scope_named(scope_kind::tenant, name);
+    REQUIRE_FALSE(scope);
+    CHECK(scope.error().code == error_code::invalid_argument);
+  }
+  CHECK_FALSE(scope_named(scope_kind::organization, "anonymous"));
+  CHECK_FALSE(scope_named(scope_kind::organization, digest));
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -96,6 +96,8 @@ public:
       leave();
     else if (known_.size() < 6 && random_.below(20) == 0)
       join();
+    else if (faults_ && random_.below(30) == 0)
+      static_cast<void>(lanes_.purge(0, now_));
     send();
     collect();
   }
@@ -394,6 +396,78 @@ TEST_SUITE("runtime/policy") {
     lanes.add(a_job(20, 8, 0, 4), {});  // known: nothing is sent
     CHECK_FALSE(lanes.next());
     lanes.add(a_job(21, 1, 0, 4), {});
+    CHECK(lanes.next());
+  }
+
+  TEST_CASE("a purge ends what waits of its scope, and sends nothing of it again") {
+    write_lanes lanes{{.puts_per_store = 1}};
+    lanes.set_store(a_store(1), {});
+    lanes.set_store(a_store(2), {});
+    const auto job = [](uint64_t number, uint64_t chain, uint32_t first, uint64_t scope) {
+      write_job made = a_job(number, chain, first, 2);
+      made.scope = scope;
+      return made;
+    };
+    lanes.add(job(1, 1, 0, 7), {});
+    lanes.add(job(2, 1, 2, 7), {});  // behind the first
+    lanes.add(job(3, 2, 0, 7), {});
+    lanes.add(job(4, 3, 0, 8), {});
+    const auto sent = lanes.next();
+    REQUIRE(sent);
+    CHECK(sent->job == 1);
+    CHECK(lanes.purge(7, {}) == 4);
+    CHECK(lanes.purging(7));
+    CHECK_FALSE(lanes.purging(8));
+    std::map<uint64_t, std::vector<write_end>> ended;
+    const auto collect = [&] {
+      for (auto& one : lanes.ended()) ended.emplace(one.number, one.ends);
+    };
+    collect();
+    CHECK(ended.size() == 2);
+    CHECK(ended[2] == all(write_end::purged, 2));
+    CHECK(ended[3] == all(write_end::purged, 2));
+    // Its store cannot take it: there is no second try.
+    lanes.answered(sent->number, all(write_end::no_parent, 2), {});
+    CHECK_FALSE(lanes.purging(7));
+    const auto other = lanes.next();
+    REQUIRE(other);
+    CHECK(other->job == 4);
+    lanes.answered(other->number, all(write_end::stored, 2), {});
+    CHECK_FALSE(lanes.next());
+    CHECK(lanes.idle());
+    CHECK(lanes.purge(99, {}) == 0);  // nobody's
+  }
+
+  TEST_CASE("what was stored before a purge, or over it, is sent again behind it") {
+    write_lanes lanes{{}};
+    lanes.set_store(a_store(1), {});
+    lanes.add(a_job(1, 1, 0, 2), {});
+    lanes.answered(lanes.next()->number, all(write_end::stored, 2), {});
+    lanes.add(a_job(2, 1, 2, 1), {});
+    const auto sent = lanes.next();
+    CHECK(lanes.purge(0, {}) == 0);
+    lanes.answered(sent->number, all(write_end::stored, 1), {});
+    lanes.add(a_job(3, 1, 0, 3), {});
+    const auto again = lanes.next();
+    REQUIRE(again);
+    CHECK(again->first == 0);
+    lanes.answered(again->number, all(write_end::stored, 3), {});
+    lanes.add(a_job(4, 1, 0, 3), {});
+    CHECK_FALSE(lanes.next());  // known, as ever
+  }
+
+  TEST_CASE("a purged group's next job waits for the put that is on its way") {
+    write_lanes lanes{{}};
+    lanes.set_store(a_store(1), {});
+    lanes.add(a_job(1, 1, 0, 2), {});
+    const auto sent = lanes.next();
+    static_cast<void>(lanes.purge(0, {}));
+    lanes.add(a_job(2, 1, 0, 2), {});
+    CHECK_FALSE(lanes.next());
+    lanes.unanswered(sent->number, {});
+    CHECK(lanes.next().has_value() == false);  // the store is left out
+    lanes.set_store(a_store(1), {});
+    lanes.add(a_job(3, 1, 0, 2), {});
     CHECK(lanes.next());
   }
 

@@ -75,6 +75,9 @@ TEST_SUITE("runtime/schedule") {
     CHECK(choose({1000, 2, 2, 100, restore_mode::bounded, {}}, {}).plan.hit == 256);
     CHECK(choose({1000, 0, 2, 100, restore_mode::bounded, {}}, {}).reason ==
           restore_reason::none_stored);
+    // The prompt ends too early behind them: they are stored all the same.
+    CHECK(choose({128, 7, 2, 100, restore_mode::bounded, {}}, {}).reason ==
+          restore_reason::too_short);
     const auto from_0 = [](uint32_t, uint32_t blocks, restore_mode) {
       return restore_plan{blocks * 128, 0};
     };
