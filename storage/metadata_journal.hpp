@@ -60,6 +60,9 @@ public:
   /// What is missing or damaged is empty.
   virtual result<std::vector<block_content>> contents(std::span<const block_key> keys) = 0;
   virtual result<void> sync() = 0;
+  /// What was erased before is in no file any more when this returns. May take minutes, and any
+  /// other call goes on meanwhile; from any thread. A journal without files has nothing to do.
+  virtual result<void> drop_erased() { return {}; }
 };
 
 }  // namespace deepinfer::storage

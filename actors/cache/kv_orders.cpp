@@ -250,7 +250,8 @@ std::vector<order_target> targets_of(wire::Members::Reader members, const kinds&
       if (std::find(whom.begin(), whom.end(), outcome.kind) == whom.end()) continue;
       if (gone(record)) {
         if (!is_store || living.contains(store_of(service))) continue;
-        outcome.problem = "its node is down: start it, and give the order again";
+        outcome.problem =
+            "its node is down: start it and give the order again, or remove its store's folder";
       }
       if (is_store) outcome.store = to_string(store_of(service));
       out.push_back({read_ref(service.getActor()), std::move(outcome)});

@@ -129,24 +129,29 @@ void add_common(CLI::App& command, const std::shared_ptr<order_flags>& flags) {
 }
 
 constexpr const char* purge_text =
-    "Removes all cached blocks and window rings of a tenant from all stores of the cluster. When "
-    "it "
-    "ends with 0 none of them is used any more; the files that held them are rewritten within "
-    "minutes. It may be repeated, and must be when it names a store that could not be asked. "
-    "Requests of that tenant that still run, or ended within the last second, may store again: "
-    "take "
-    "its access away first. Exit codes: 0 done, 1 not done everywhere, 2 wrong usage, 3 no cluster "
-    "found.";
+    "When it ends with 0, none of what was stored is used any more; files that held it are "
+    "rewritten\n"
+    "within minutes. It may be repeated, and must be when it names a store that could not be "
+    "asked.\n"
+    "A store whose node has been down for ten minutes is not known any more: purge again when "
+    "such\n"
+    "a node comes back. Requests of the tenant that still run, or ended within the last second, "
+    "may\n"
+    "store again: take its access away first.\n"
+    "Exit codes: 0 done, 1 not done everywhere, 2 wrong usage, 3 no cluster found.";
 
 constexpr const char* clock_text =
-    "Says that the clocks of the machines are right, to all stores that stopped letting blocks end "
-    "because theirs had jumped, and lists them. Look at the clocks first: blocks whose end the new "
-    "time has passed are removed at once.";
+    "Look at the clocks of the machines first: blocks whose end the new time has passed are "
+    "removed\n"
+    "at once. Stores that were acknowledged are listed.";
 
 }  // namespace
 
 void add_kv_orders(CLI::App& kv, int& exit_code) {
-  auto* purge = kv.add_subcommand("purge", purge_text);
+  auto* purge = kv.add_subcommand(
+      "purge",
+      "Removes all cached blocks and window rings of a tenant from all stores of a cluster.");
+  purge->footer(purge_text);
   auto flags = std::make_shared<order_flags>();
   auto* who = purge->add_option_group("whose");
   who->add_option("--tenant", flags->tenant,
@@ -163,7 +168,9 @@ void add_kv_orders(CLI::App& kv, int& exit_code) {
   add_common(*purge, flags);
   purge->callback([flags, &exit_code] { exit_code = run_purge(*flags); });
 
-  auto* clock = kv.add_subcommand("acknowledge-clock", clock_text);
+  auto* clock = kv.add_subcommand(
+      "acknowledge-clock", "Lets blocks end again in stores that found their clock had jumped.");
+  clock->footer(clock_text);
   auto clock_flags = std::make_shared<order_flags>();
   add_common(*clock, clock_flags);
   clock->callback([clock_flags, &exit_code] { exit_code = run_acknowledge(*clock_flags); });

@@ -64,7 +64,8 @@ void membership_table::link_down(const node_id& id, time_point now) {
   p.since = now;
   if (p.record.state != member_state::left) p.record.state = member_state::dead;
   if (p.record.state == member_state::left) agreed_.erase(id);  // left on purpose: not missed
-  p.record.services.clear();
+  // What a store keeps is still there when its node is not: orders must be able to name it.
+  std::erase_if(p.record.services, [](const service_record& s) { return s.kind != "kvstore"; });
   p.record.version = 0;  // whatever it says about itself when it is back is news
   // It may be a short partition: try again at once. One that left may be restarted later.
   const bool left = p.record.state == member_state::left;

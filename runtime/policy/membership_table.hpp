@@ -20,7 +20,7 @@ struct service_record {
   uint64_t actor = 0;
   uint64_t interface = 0;
   std::string model;
-  uint64_t layout = 0;  ///< of the state that an engine computes, 0 for others
+  uint64_t layout = 0;                  ///< of the state that an engine computes, 0 for others
   uint64_t store_hi = 0, store_lo = 0;  ///< id of the folder that a kvstore has
   friend bool operator==(const service_record&, const service_record&) = default;
 };

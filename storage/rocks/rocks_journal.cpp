@@ -83,6 +83,8 @@ public:
     return {};
   }
 
+  result<void> drop_erased() override;
+
 private:
   enum family : size_t { fallback, records, contents_of, writers, store, family_count };
 
@@ -246,6 +248,19 @@ result<void> rocks_journal::apply(const journal_batch& batch, journal_wait wait)
   const auto status = db_->Write(options, &steps);
   stopped_ = !status.ok();
   if (stopped_) return translated(status);
+  return {};
+}
+
+/// Erasing writes that a key is gone; the value stays in the log and in older files until they are
+/// merged. All families are written out first, since any of them may hold the log back.
+result<void> rocks_journal::drop_erased() {
+  auto status = db_->Flush({}, families_);
+  rocksdb::CompactRangeOptions whole;
+  whole.exclusive_manual_compaction = false;
+  whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  for (const family which : {records, contents_of})
+    if (status.ok()) status = db_->CompactRange(whole, families_[which], nullptr, nullptr);
+  if (!status.ok()) return translated(status);
   return {};
 }
 

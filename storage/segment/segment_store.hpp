@@ -188,6 +188,7 @@ private:
   bool identity_changed_ = false;
   std::deque<journal_batch> unwritten_;  // guarded by `order_`
   std::atomic<bool> broken_{false};
+  std::atomic<bool> erased_due_{false};  // the journal still holds contents of purged blocks
   counters count_;
 };
 

@@ -213,6 +213,7 @@ result<purge_totals> segment_store::purge(scope_id scope, const clock_reading& n
   });
   if (!done) return done.error();
   count_.purged += removed.blocks;
+  if (removed.blocks > 0) erased_due_ = true;
   return removed;
 }
 

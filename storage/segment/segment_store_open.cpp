@@ -54,6 +54,7 @@ result<void> segment_store::load() {
   for (const writer_ref& writer : found->writers) tickets_.restore(writer);
   for (const uint32_t number : found->rewrite_due)
     if (auto* segment = segments_.find(number)) segment->rewrite_due = true;
+  erased_due_ = !found->rewrite_due.empty();
   clock_.resume(identity_.last_time);
 
   journal_batch batch;

@@ -276,6 +276,7 @@ TEST_CASE("a purged tenant's blocks are gone when the store answers, another's s
   const auto read = site.read(lease.get(), gone.keys);  // also under a lease of before
   CHECK(read.get().getBlocks()[0].getStatus() != wire::KvReadStatus::OK);
   CHECK(site.opened(kept, 0, 3).get().getBlocks() == 3);
+  site.close(lease.get(), storage::use_kind::unused);
   CHECK(how_many(site.put(gone, 0, 4), KvPutOutcome::STORED) == 4);  // as if it had never been
 }
 

@@ -7,7 +7,11 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
 
 namespace deepinfer::storage {
 namespace {
@@ -48,6 +52,44 @@ TEST_CASE("the embedded store keeps every rule of stores, by plain calls") {
 
 TEST_CASE("the embedded store keeps every rule of stores, past the page cache") {
   check_all({.cache = disk_options::caching::direct});
+}
+
+/// How often `text` stands in the files of a folder, those of folders in it too.
+size_t count_in_files(const std::string& folder, std::span<const std::byte> text) {
+  const std::string wanted{reinterpret_cast<const char*>(text.data()), text.size()};
+  size_t count = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator{folder}) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream in{file.path(), std::ios::binary};
+    const std::string all{std::istreambuf_iterator<char>{in}, {}};
+    for (size_t at = all.find(wanted); at != std::string::npos; at = all.find(wanted, at + 1))
+      ++count;
+  }
+  return count;
+}
+
+TEST_CASE("when upkeep has followed a purge, no file holds what was purged, tokens included") {
+  const test::scratch_folder folder;
+  const auto gone = test::make_chain("gone", 1, 20);
+  const auto kept = test::make_chain("kept", 2, 20);
+  auto store = open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(store);
+  for (uint32_t i = 0; i < 20; ++i)  // blocks of both in every file
+    for (const auto* chain : {&gone, &kept})
+      REQUIRE(test::chain_writer{**store}.put(*chain, i, i + 1, test::at(0s)) == 1);
+  REQUIRE((*store)->flush());
+  const auto bytes_of_one = [](const test::block_chain& chain) {
+    return test::bytes_of(chain.keys[7], chain.length);
+  };
+  CHECK(count_in_files(folder.path(), gone.content(7)) > 0);
+  CHECK(count_in_files(folder.path(), bytes_of_one(gone)) > 0);
+  REQUIRE((*store)->purge(gone.scope, test::at(1s)));
+  for (int round = 0; round < 3; ++round) REQUIRE((*store)->compact(64 << 20, test::at(2s)));
+  CHECK(count_in_files(folder.path(), gone.content(7)) == 0);
+  CHECK(count_in_files(folder.path(), bytes_of_one(gone)) == 0);
+  CHECK(count_in_files(folder.path(), kept.content(7)) > 0);
+  CHECK(count_in_files(folder.path(), bytes_of_one(kept)) > 0);
+  CHECK(test::stored_blocks(**store, kept, test::at(2s)) == 20);
 }
 
 TEST_CASE("rings and plain calls of many sizes read what was written") {

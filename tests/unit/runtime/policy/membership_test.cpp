@@ -150,14 +150,15 @@ TEST_SUITE("runtime/policy") {
     link(a, 2, 5);
     auto offering = record(2, 5);
     offering.version = 7;
-    offering.services = {{"decode", {0, 2}, 1030, 1, "m"}};
+    offering.services = {{"decode", {0, 2}, 1030, 1, "m"}, {"kvstore", {0, 2}, 1031, 1}};
     a.apply({0, 2}, {offering}, 1ms);
-    CHECK(a.members()[1].services.size() == 1);
+    CHECK(a.members()[1].services.size() == 2);
     a.link_down({0, 2}, 2ms);
-    CHECK(a.members()[1].services.empty());
+    REQUIRE(a.members()[1].services.size() == 1);  // the store can still be named
+    CHECK(a.members()[1].services[0].kind == "kvstore");
     link(a, 2, 5);
     a.apply({0, 2}, {offering}, 3ms);
-    CHECK(a.members()[1].services.size() == 1);
+    CHECK(a.members()[1].services.size() == 2);
   }
 
   TEST_CASE("a restart on the same address replaces the older life") {
