@@ -31,6 +31,7 @@ std::string top(const node_entry& node, const reading& what, const look& how) {
   const bool is_gone = node.state == "dead" || node.state == "left";
   std::string roles;
   for (const std::string& role : node.roles) roles.append(" ").append(role);
+  if (node.only_fetches) roles = " (fetch process)";
   std::string state = printable(node.state);
   if (is_silent) state += ", no answer";
   if (!is_gone) state.append(" ").append(short_duration(node.uptime_s));

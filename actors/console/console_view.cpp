@@ -177,6 +177,7 @@ std::string summary_line(const reading& what, const look& how) {
   std::string line = colours.paint(tone::good, std::to_string(sums.nodes_alive)) + " nodes alive";
   if (sums.nodes_gone > 0)
     line += ", " + colours.paint(tone::bad, std::to_string(sums.nodes_gone)) + " gone";
+  if (sums.fetch_processes > 0) line += " + " + std::to_string(sums.fetch_processes) + " fetching";
   if (!what.now.unreachable.empty())
     line +=
         ", " + colours.paint(tone::bad, std::to_string(what.now.unreachable.size())) + " silent";
@@ -198,6 +199,7 @@ std::vector<std::string> draw_nodes(const reading& what, const look& how) {
   for (const node_entry& node : what.now.nodes) {
     std::string roles;
     for (const std::string& role : node.roles) roles += (roles.empty() ? "" : ",") + role;
+    if (node.only_fetches) roles = "(fetch process)";
     const bool is_quiet = is_silent(what.now, node.id);
     rows.push_back({{printable(node.id), node.id == what.now.self ? tone::bold : tone::plain},
                     {printable(node.address)},

@@ -41,6 +41,11 @@ const char* state_name(wire::NodeState state) {
   }
 }
 
+/// A process that a node started for its machine.
+bool only_fetches(wire::NodeRecord::Reader node) {
+  return node.getRoles().size() == 1 && node.getRoles()[0] == "fetch";
+}
+
 void write_node(json_writer& out, wire::NodeRecord::Reader node) {
   out.StartObject();
   out.Key("id");
@@ -119,7 +124,14 @@ std::string topology_json(wire::Topology::Reader topology) {
   text(out, id_of(topology.getSelf()));
   out.Key("nodes");
   out.StartArray();
-  for (const auto node : topology.getNodes()) write_node(out, node);
+  for (const auto node : topology.getNodes())
+    if (!only_fetches(node)) write_node(out, node);
+  out.EndArray();
+  // A list of their own: who counts nodes does not mean these.
+  out.Key("fetch_processes");
+  out.StartArray();
+  for (const auto node : topology.getNodes())
+    if (only_fetches(node)) write_node(out, node);
   out.EndArray();
   out.Key("actors");
   out.StartArray();

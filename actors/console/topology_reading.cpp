@@ -100,10 +100,14 @@ result<topology> parse_topology(std::string_view json) {
     return failure{error_code::corrupt,
                    "the answer is no topology: is this the console address of a deepinfer node?"};
   topology out{text(object, "cluster"), text(object, "self"), {}, {}, {}, {}};
-  each_object(object, "nodes", [&out](const json_object& node) {
-    out.nodes.push_back({text(node, "id"), text(node, "address"), texts(node, "roles"),
-                         count(node, "epoch"), text(node, "state"), number(node, "uptime_s")});
-  });
+  for (const bool only_fetches : {false, true})
+    each_object(
+        object, only_fetches ? "fetch_processes" : "nodes",
+        [&out, only_fetches](const json_object& node) {
+          out.nodes.push_back({text(node, "id"), text(node, "address"), texts(node, "roles"),
+                               count(node, "epoch"), text(node, "state"), number(node, "uptime_s"),
+                               only_fetches});
+        });
   each_object(object, "actors",
               [&out](const json_object& actor) { out.actors.push_back(read_actor(actor)); });
   each_object(object, "edges", [&out](const json_object& edge) {
@@ -154,8 +158,13 @@ rates rates_between(const topology& before,
 
 totals totals_of(const topology& now, const rates& speed) {
   totals out;
-  for (const node_entry& node : now.nodes)
-    ++(node.state == "alive" || node.state == "suspect" ? out.nodes_alive : out.nodes_gone);
+  for (const node_entry& node : now.nodes) {
+    const bool alive = node.state == "alive" || node.state == "suspect";
+    if (node.only_fetches)
+      out.fetch_processes += alive ? 1 : 0;
+    else
+      ++(alive ? out.nodes_alive : out.nodes_gone);
+  }
   for (const actor_entry& actor : now.actors) {
     out.requests += actor.kind == "request" ? 1 : 0;
     out.waiting_messages += actor.mailbox;

@@ -29,6 +29,7 @@ struct node_entry {
   uint64_t epoch = 0;
   std::string state;  ///< "alive", "suspect", "left", "dead"
   double uptime_s = 0;
+  bool only_fetches = false;  ///< a process beside the nodes of its machine
 };
 
 /// Ends are named "<actor number>@<node id>"; actor 0 stands for all others together.
@@ -73,6 +74,7 @@ struct rates {
 struct totals {
   size_t nodes_alive = 0;
   size_t nodes_gone = 0;
+  size_t fetch_processes = 0;  ///< that live; they are no nodes
   size_t requests = 0;
   uint64_t waiting_messages = 0;  ///< in mailboxes
   double messages_per_s = 0;

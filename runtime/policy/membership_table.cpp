@@ -153,10 +153,13 @@ std::vector<std::string> membership_table::due_dials(time_point now) {
 }
 
 void membership_table::sweep(time_point now) {
-  if (!majority())
-    return;  // a minority that forgot whom it misses would take itself for a majority
+  // a minority that forgot whom it misses would take itself for a majority
+  const bool forgets_voters = majority();
   for (auto it = peers_.begin(); it != peers_.end();) {
-    const bool old = !it->second.is_linked && now - it->second.since >= config_.forget_after;
+    const peer& p = it->second;
+    const bool votes = has_vote(p.record);
+    const auto after = votes ? time_point{config_.forget_after} : config_.forget_helper_after;
+    const bool old = !p.is_linked && now - p.since >= after && (forgets_voters || !votes);
     if (old) {
       if (!seeds_.contains(it->second.record.address)) addresses_.erase(it->second.record.address);
       agreed_.erase(it->first);

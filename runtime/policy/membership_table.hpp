@@ -46,6 +46,8 @@ struct member_record {
 struct membership_config {
   std::chrono::milliseconds redial_after{500};
   std::chrono::minutes forget_after{10};  ///< how long a dead node is shown and dialled again
+  /// The same for one without a vote: its machine starts a new one, of another address.
+  std::chrono::seconds forget_helper_after{10};
   uint32_t max_members = 1024;
 };
 
@@ -80,7 +82,7 @@ public:
 
   /// Addresses to dial now; counts them as tried.
   [[nodiscard]] std::vector<std::string> due_dials(time_point now);
-  /// Forgets what has been dead for too long; on the majority side only.
+  /// Forgets what has been dead for too long; those with a vote on the majority side only.
   void sweep(time_point now);
 
   [[nodiscard]] const member_record& self() const { return self_; }

@@ -5,9 +5,9 @@ const POLL_MS = 1000, ANSWER_MS = 8000;
 function drawHead() {
   put($('cluster'), now.cluster);
   document.title = now.cluster + ' – deepinfer console';
-  const gone = now.nodes.filter(isGone).length;
+  const nodes = now.nodes.filter(node => !node.helper), gone = nodes.filter(isGone).length;
   const tiles = [
-    {name: 'nodes', value: String(now.nodes.length - gone)},
+    {name: 'nodes', value: String(nodes.length - gone)},
     {name: gone === 1 ? 'node gone' : 'nodes gone', key: 'gone', value: String(gone), bad: true, hide: gone === 0},
     {name: 'silent', value: String(now.silent.size), bad: true, hide: now.silent.size === 0},
     {name: 'requests', value: String(now.actors.filter(actor => actor.kind === 'request').length)},

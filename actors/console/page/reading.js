@@ -23,7 +23,8 @@ const history = {messages: [], tokens: []};
 function read(raw, at) {
   const topology = {
     at, cluster: String(raw.cluster ?? ''), self: raw.self, silent: new Set(list(raw.unreachable)),
-    nodes: list(raw.nodes), actors: list(raw.actors), edges: list(raw.edges), byEnd: new Map(), messages: new Map(),
+    nodes: [...list(raw.nodes), ...list(raw.fetch_processes).map(node => ({...node, roles: ['fetch process'], helper: true}))],
+    actors: list(raw.actors), edges: list(raw.edges), byEnd: new Map(), messages: new Map(),
   };
   for (const actor of topology.actors) { actor.counters ??= {}; topology.byEnd.set(endOf(actor), actor); }
   for (const edge of topology.edges) topology.messages.set(edge.from + '>' + edge.to, edge.messages);

@@ -73,6 +73,20 @@ TEST_SUITE("actors/console/topology_reading") {
     CHECK(t->unreachable == std::vector<std::string>{"n"});
   }
 
+  TEST_CASE("a process that only fetches is seen, and is no node") {
+    const auto t = parse_topology(
+        R"({"nodes":[{"id":"a","state":"alive","roles":["all"]}],"actors":[],
+            "fetch_processes":[{"id":"b","state":"alive"},{"id":"c","state":"left"}]})");
+    REQUIRE(t);
+    REQUIRE(t->nodes.size() == 3);
+    CHECK_FALSE(t->nodes[0].only_fetches);
+    CHECK(t->nodes[1].only_fetches);
+    const totals sums = totals_of(*t, {});
+    CHECK(sums.nodes_alive == 1);
+    CHECK(sums.nodes_gone == 0);
+    CHECK(sums.fetch_processes == 1);
+  }
+
   TEST_CASE("rates are differences per second") {
     const topology before = golden();
     topology now = before;

@@ -207,6 +207,24 @@ TEST_SUITE("runtime/policy") {
     CHECK_FALSE(a.majority());  // and they do not outvote the node that is missing
   }
 
+  TEST_CASE("one without a vote is soon forgotten, also by a minority") {
+    auto a = table_of(1, 30);
+    link(a, 2, 10);
+    link(a, 5, 40);
+    auto fetching = record(5, 40);
+    fetching.version = 2;
+    fetching.roles = {"fetch"};
+    a.apply({0, 5}, {fetching}, 1ms);
+    a.link_down({0, 5}, 1s);
+    a.link_down({0, 2}, 1s);
+    REQUIRE_FALSE(a.majority());
+    a.sweep(1s + 9999ms);
+    CHECK(a.members().size() == 3);
+    a.sweep(11s);
+    CHECK(a.members().size() == 2);  // the node is missed on
+    for (const auto& address : a.due_dials(2h)) CHECK(address == record(2, 10).address);
+  }
+
   TEST_CASE("in any split at most one side has the majority, and healing restores it on all") {
     for (uint64_t seed = 0; seed < 300; ++seed) {
       CAPTURE(seed);
