@@ -65,8 +65,9 @@ void read_blocks(storage::block_store& store, read_work& work, const storage::cl
     const auto bytes = items[i].into.first(one.length);
     if (places[i].location != work.places[i].location)
       work.places[i].checksum = storage::block_checksum(work.keys[i], bytes);
-    const auto digest = digest_of(bytes);
     work.parts[i].length = one.length;
+    if (!work.digests) continue;
+    const auto digest = digest_of(bytes);
     work.parts[i].digest_hi = digest.hi;
     work.parts[i].digest_lo = digest.lo;
   }

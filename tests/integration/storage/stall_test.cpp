@@ -103,6 +103,39 @@ TEST_CASE("files may be closed while a device still has their reads") {
   CHECK(never.bytes[0][0] == untouched);
 }
 
+TEST_CASE("what the page cache has is read while a device hangs, and nothing else") {
+  const test::scratch_folder folder;
+  const slow_file device{folder.path() + "/f"};
+  auto files = disk_files::in(folder.path(), {.queue_depth = 2, .rings = 1, .patience = 20ms});
+  REQUIRE(files);
+  if (!(*files)->report().ring) return;
+  const auto cached = *(*files)->create("g", 300);
+  std::array<std::byte, 300> text{};
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::byte>(i / 100 + 1);
+  file_operation write{
+      .what = file_operation::kind::write, .file = cached.get(), .head = std::span{text}};
+  (*files)->run({&write, 1});
+  REQUIRE(write.result == file_operation::outcome::done);
+
+  const auto file = *(*files)->open("f");
+  reading never{file, 2};
+  (*files)->run(never.operations);
+  REQUIRE((*files)->report().stuck_rings == 1);
+  reading now{cached, 4};
+  for (size_t i = 0; i < 4; ++i) now.operations[i].offset = 250 - 100 * std::min<size_t>(i, 2);
+  std::swap(now.operations[0].offset, now.operations[2].offset);  // 50, 150, 250, 50
+  size_t told = 0;
+  (*files)->run(now.operations, {.ended = [&told](const file_operation&) { ++told; }});
+  CHECK(told == 4);
+  CHECK(now.bytes[0][49] == std::byte{1});
+  CHECK(now.bytes[0][50] == std::byte{2});
+  CHECK(now.bytes[1][99] == std::byte{3});
+  // the third goes over the end of the file: a ring must tell, and there is none
+  CHECK(now.count(file_operation::outcome::done) == 2);
+  CHECK(now.count(file_operation::outcome::failed) == 2);
+  CHECK(now.bytes[3][0] == untouched);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
