@@ -158,6 +158,11 @@ rendered_prompt render_request(client_request& request, const render_options& op
 
 api_result<std::vector<int32_t>> encode_prompt(const rendered_prompt& prompt,
                                                const prompt_reader& reader) {
+  // Keys of the shared cache are made of tokens alone: before a picture may become part of a prompt
+  // here, what it shows must become part of them (storage::media_mark), or prompts with different
+  // pictures would share blocks.
+  if (!prompt.images.empty())
+    return bad_request({}, "Pictures cannot be part of a prompt here; describe them in words");
   for (const text::special_range& range : prompt.specials) {
     const auto spelled = std::string_view(prompt.text).substr(range.begin, range.end - range.begin);
     if (!reader.tokenizer.special_id(spelled))

@@ -47,6 +47,35 @@ api_error refused_ids(std::string_view body, const recipe_options& options = {})
 }  // namespace
 
 TEST_SUITE("runtime/recipe/token_requests") {
+  // Keys of the shared cache are made of tokens: were a picture shown to the model by other means,
+  // prompts with different pictures would share their blocks.
+  TEST_CASE("a picture is words in a prompt that is served, and else no prompt at all") {
+    const auto asked = [](const std::string& url) {
+      return R"({"model":"tiny-v41","messages":[{"role":"user","content":[)"
+             R"({"type":"text","text":"What is this?"},)"
+             R"({"type":"image_url","image_url":{"url":")" +
+             url + R"("}}]}]})";
+    };
+    std::vector<std::vector<int32_t>> ids;
+    for (const char* url : {"https://example.com/a.png", "https://example.com/b.png"}) {
+      auto request = parse_request(api_protocol::chat, asked(url));
+      REQUIRE_MESSAGE(request, request.error().message);
+      const rendered_prompt shown = render(request->talk);
+      REQUIRE(shown.images.size() == 1);
+      const auto refused = encode_prompt(shown, tiny());
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().status == 400);
+      const rendered_prompt served = render_request(*request);
+      CHECK(served.images.empty());
+      CHECK(served.text.find(image_placeholder) == std::string::npos);
+      CHECK(served.text.find("[Unsupported Image]") != std::string::npos);
+      const auto encoded = encode_prompt(served, tiny());
+      REQUIRE(encoded);
+      ids.push_back(*encoded);
+    }
+    CHECK(ids[0] == ids[1]);  // the same words: what was computed for one is true for the other
+  }
+
   TEST_CASE("a prompt's ids begin with the beginning of sentence unless that is switched off") {
     const json_value with = tokenized(R"({"prompt":"Hello there"})");
     const json_value without =
