@@ -28,10 +28,16 @@ struct fetch_read_over {
   std::vector<fetch::block_done> done;
 };
 
+/// A worker has nothing to do.
+struct fetch_io_over {
+  uint32_t worker = 0;
+};
+
 struct fetch_tick {};
 
 using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<fetch_pulled>,
                                                    caf::reacts_to<fetch_read_over>,
+                                                   caf::reacts_to<fetch_io_over>,
                                                    caf::reacts_to<fetch_tick>>;
 
 }  // namespace deepinfer
@@ -39,4 +45,5 @@ using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<fetch_pulled>,
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_work)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_pulled)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_read_over)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_io_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_tick)

@@ -80,10 +80,25 @@ std::chrono::nanoseconds fetch_pull::now() const {
   return self_->clock().now().time_since_epoch();
 }
 
-void fetch_pull::run(std::function<void()> work) {
+void fetch_pull::run(fetch_pool::work work) {
+  self_->state.pool->add(std::move(work));
+  begin_works();
+}
+
+void fetch_pull::begin_works() {
   kv_fetch_state& state = self_->state;
-  const auto& io = state.io[state.next_io++ % state.io.size()];
-  self_->send(io, fetch_work{std::move(work)});
+  const kv_fetch_impl_actor me{self_};
+  while (auto one = state.pool->next(now()))
+    self_->send(state.io.at(one->worker),
+                fetch_work{[me, worker = one->worker, run = std::move(one->run)] {
+                  run();
+                  caf::anon_send(me, fetch_io_over{worker});
+                }});
+}
+
+void fetch_pull::worked(uint32_t worker) {
+  self_->state.pool->over(worker);
+  begin_works();
 }
 
 void fetch_pull::open(const fetch::open_group& what) {
@@ -138,9 +153,13 @@ void fetch_pull::read_files(const fetch::read_blocks& what) {
   for (uint32_t i = 0; i < what.keys.size(); ++i)
     work->offsets.push_back(state.core->offset_of(what.batch, i));
   const kv_fetch_impl_actor me{self_};
-  run([me, work, batch = what.batch, memory = state.memory, folders = state.folders] {
-    caf::anon_send(me, fetch_read_over{batch, folders->read(*work, memory->bytes())});
-  });
+  run({what.folder,
+       [me, work, batch = what.batch, memory = state.memory, folders = state.folders] {
+         caf::anon_send(me, fetch_read_over{batch, folders->read(*work, memory->bytes())});
+       },
+       [self = self_, batch = what.batch, blocks = what.keys.size()] {
+         fetch_pull{self}.end(batch, blocks, outcome::failed);
+       }});
 }
 
 // ---- through the store
@@ -255,13 +274,15 @@ void fetch_pull::pulled(const fetch_pulled& what) {
   }
   const kv_fetch_impl_actor me{self_};
   auto work = std::make_shared<pulled_batch>(std::move(batch));
-  run([me, work, offsets = std::move(offsets), number = what.batch, memory = state.memory] {
+  const auto verify = [me, work, offsets = std::move(offsets), number = what.batch,
+                       memory = state.memory] {
     for (size_t i = 0; i < work->done.size(); ++i)
       if (block_done& one = work->done[i]; one.what == outcome::ok)
         one =
             verified(work->keys[i], memory->bytes().subspan(offsets[i], one.length), one.checksum);
     caf::anon_send(me, fetch_read_over{number, std::move(work->done)});
-  });
+  };
+  run({{}, verify, {}});
 }
 
 void fetch_pull::read_over(const fetch_read_over& what) {

@@ -19,6 +19,7 @@ public:
 
   void pulled(const fetch_pulled& what);
   void read_over(const fetch_read_over& what);
+  void worked(uint32_t worker);
 
 private:
   [[nodiscard]] std::chrono::nanoseconds now() const;
@@ -28,7 +29,8 @@ private:
   void refused(const fetch::read_blocks& what, const failure& why);
   void pull(uint64_t batch, const node_id& owner, const std::vector<uint64_t>& regions);
   void end(uint64_t batch, size_t blocks, fetch::outcome what);
-  void run(std::function<void()> work);
+  void run(fetch_pool::work work);
+  void begin_works();
 
   self_ptr self_;
 };

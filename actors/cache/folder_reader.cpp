@@ -39,15 +39,18 @@ block_done verified(const storage::block_key& key,
   return {outcome::ok, static_cast<uint32_t>(bytes.size()), checksum};
 }
 
-std::shared_ptr<folder_reader::open_folder> folder_reader::find(const file_batch& batch) {
+std::shared_ptr<folder_reader::open_folder> folder_reader::known(const file_batch& batch) {
   const std::lock_guard lock{mutex_};
-  const auto known = std::find_if(folders_.begin(), folders_.end(), [&](const auto& one) {
+  const auto found = std::find_if(folders_.begin(), folders_.end(), [&](const auto& one) {
     return one->path == batch.folder && one->mark == batch.mark;
   });
-  if (known != folders_.end()) {
-    folders_.splice(folders_.begin(), folders_, known);
-    return folders_.front();
-  }
+  if (found == folders_.end()) return nullptr;
+  folders_.splice(folders_.begin(), folders_, found);
+  return folders_.front();
+}
+
+std::shared_ptr<folder_reader::open_folder> folder_reader::find(const file_batch& batch) {
+  if (auto had = known(batch)) return had;
   if (!batch.mark || mark_of(batch.folder) != batch.mark) return nullptr;
   auto files = storage::disk_files::in(batch.folder, options_);
   if (!files) return nullptr;
@@ -55,20 +58,24 @@ std::shared_ptr<folder_reader::open_folder> folder_reader::find(const file_batch
   made->path = batch.folder;
   made->mark = batch.mark;
   made->files = *std::move(files);
-  folders_.push_front(made);
+  if (auto meanwhile = known(batch)) return meanwhile;
+  const std::lock_guard lock{mutex_};
+  folders_.push_front(made);  // twice, if two were that close: the older one goes unused
   if (folders_.size() > most_folders) folders_.pop_back();
   return made;
 }
 
 std::shared_ptr<storage::stored_file> folder_reader::segment(open_folder& folder, uint32_t number) {
-  const std::lock_guard lock{folder.mutex};
-  const auto known = folder.segments.find(number);
-  if (known != folder.segments.end()) return known->second;
+  {
+    const std::lock_guard lock{folder.mutex};
+    const auto known = folder.segments.find(number);
+    if (known != folder.segments.end()) return known->second;
+  }
   auto opened = folder.files->open(storage::segment_name(number));
   if (!opened) return nullptr;
+  const std::lock_guard lock{folder.mutex};
   if (folder.segments.size() >= most_files) folder.segments.erase(folder.segments.begin());
-  folder.segments.emplace(number, *opened);
-  return *opened;
+  return folder.segments.emplace(number, *opened).first->second;
 }
 
 std::vector<block_done> folder_reader::read(const file_batch& batch, std::span<std::byte> arena) {

@@ -23,7 +23,8 @@ struct file_batch {
   std::vector<uint64_t> offsets;  ///< of each block in `arena`
 };
 
-/// Reads stores' segment files. Any thread; each call waits for the device.
+/// Reads stores' segment files. Any thread; each call waits for the device, and for its own folder
+/// only: no lock is held over a system call that may hang.
 class folder_reader {
 public:
   static constexpr size_t most_folders = 8;
@@ -46,6 +47,7 @@ private:
   };
 
   std::shared_ptr<open_folder> find(const file_batch& batch);
+  std::shared_ptr<open_folder> known(const file_batch& batch);
   static std::shared_ptr<storage::stored_file> segment(open_folder& folder, uint32_t number);
 
   storage::disk_options options_;

@@ -160,6 +160,10 @@ void on_tick(self_ptr self) {
     state.folders_closed = now_of(self);
     state.folders->close_idle();
   }
+  for (const auto& refuse : state.pool->hopeless(now_of(self))) {
+    state.card.count("reads_of_hanging_folders");
+    refuse();
+  }
   run_effects(self);
 }
 
@@ -170,7 +174,7 @@ std::string describe(const kv_fetch_state& state) {
 }
 
 // Gauges are read from the state at the moment of the question, so they cannot drift from it.
-void set_gauges(kv_fetch_state& state) {
+void set_gauges(kv_fetch_state& state, std::chrono::nanoseconds now) {
   const auto f = state.core->state();
   const block_shelf& shelf = state.core->shelf();
   const std::pair<const char*, uint64_t> gauges[] = {
@@ -198,26 +202,26 @@ void set_gauges(kv_fetch_state& state) {
       {"answers_late", f.late_answers},
       {"reads_without_room", f.starved},
       {"askers", state.askers.size()},
+      {"works_waiting", state.pool->waiting()},
+      {"works_late", state.pool->late(now)},
       {"process", static_cast<uint64_t>(::getpid())}};
   for (const auto& [name, value] : gauges) state.card.set(name, static_cast<int64_t>(value));
 }
 
-result<void> start(self_ptr self, const fetch_setup& setup) {
+void start(self_ptr self, const fetch_setup& setup) {
   kv_fetch_state& state = self->state;
   state.setup = setup;
   state.card = actor_card{"kv_fetch", *setup.hub};
-  auto memory = storage::shared_memory::make(setup.config.arena_bytes, setup.epoch);
-  if (!memory) return memory.error();
-  state.memory = *std::move(memory);
+  state.memory = setup.memory;
   state.core.emplace(setup.config, storage::memory_header_bytes, state.memory->bytes().size());
   storage::disk_options disk;
   if (setup.config.direct_io) disk.cache = storage::disk_options::caching::direct;
   state.folders = std::make_shared<folder_reader>(disk);
+  state.pool.emplace(setup.config.io_threads, setup.config.read_timeout);
   for (uint32_t i = 0; i < setup.config.io_threads; ++i) {
     state.io.push_back(setup.spawn_io());
     self->link_to(state.io.back());  // without them nothing arrives
   }
-  return {};
 }
 
 }  // namespace
@@ -245,10 +249,7 @@ void run_effects(self_ptr self) {
 
 kv_fetch_impl_actor::behavior_type kv_fetch(
     kv_fetch_impl_actor::stateful_pointer<kv_fetch_state> self, const fetch_setup& setup) {
-  if (const auto ready = start(self, setup); !ready) {
-    self->quit(to_caf(ready.error()));
-    return kv_fetch_impl_actor::behavior_type::make_empty_behavior();
-  }
+  start(self, setup);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down.source); });
   return {
       [self](const wire::msg<wire::KvFetch>& msg) { return on_fetch(self, msg.get()); },
@@ -264,11 +265,12 @@ kv_fetch_impl_actor::behavior_type kv_fetch(
         return wire::msg<wire::KvPurged>{};
       },
       [self](const wire::msg<wire::Inspect>&) {
-        set_gauges(self->state);
+        set_gauges(self->state, now_of(self));
         return self->state.card.info(*self, describe(self->state));
       },
       [self](const fetch_pulled& pulled) { fetch_pull{self}.pulled(pulled); },
       [self](const fetch_read_over& over) { fetch_pull{self}.read_over(over); },
+      [self](const fetch_io_over& over) { fetch_pull{self}.worked(over.worker); },
       [self](const fetch_tick&) { on_tick(self); },
   };
 }

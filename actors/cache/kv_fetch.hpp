@@ -2,6 +2,7 @@
 
 #include "actors/cache/fetch_core.hpp"
 #include "actors/cache/fetch_messages.hpp"
+#include "actors/cache/fetch_pool.hpp"
 #include "actors/cache/folder_reader.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -23,7 +24,8 @@ namespace deepinfer {
 
 struct fetch_setup {
   fetch_config config;
-  uint64_t epoch = 0;                   ///< of this life; engines know its memory by it
+  /// For blocks, of an epoch of its own: engines know it by that.
+  std::shared_ptr<storage::shared_memory> memory;
   remote_hub* hub = nullptr;            ///< outlives the actor
   net::transport* transport = nullptr;  ///< outlives the actor
   /// Only the node knows how: with a thread of its own, or simulated.
@@ -52,7 +54,7 @@ struct kv_fetch_state {
   std::shared_ptr<folder_reader> folders;
   std::optional<fetch_core> core;
   std::vector<fetch_io_actor> io;
-  size_t next_io = 0;
+  std::optional<fetch_pool> pool;  ///< what they do
   std::map<fetch::ticket_id, open_fetch> fetches;
   std::map<caf::actor_addr, std::set<fetch::ticket_id>> askers;
   std::map<uint64_t, pulled_batch> pulls;

@@ -1,5 +1,6 @@
 #include "actors/node/fetch_process.hpp"
 
+#include "runtime/base/config.hpp"
 #include "runtime/base/digest.hpp"
 
 #include <fcntl.h>
@@ -7,10 +8,13 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -22,6 +26,10 @@ namespace deepinfer {
 namespace {
 
 constexpr int stop_within_ms = 2000;
+constexpr int killed_within_ms = 500;
+constexpr int settings_descriptor = 3;  // in the child, behind the three that every process has
+constexpr size_t most_words = 1024;     // of what the child says
+constexpr std::string_view up_words = "up\n";
 
 std::string first_bytes(const char* path) {
   std::array<char, 128> text{};
@@ -36,20 +44,54 @@ failure trouble(const char* what, int number) {
   return {error_code::unreachable, std::string{what} + ": " + std::strerror(number)};
 }
 
-/// Settings fit into a pipe at once (64 KiB), or the child reads while they are written; one that
-/// reads nothing is not waited for.
-bool write_all(int pipe, const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = ::write(pipe, text.data() + done, text.size() - done);
-    if (wrote > 0) {
-      done += static_cast<size_t>(wrote);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    return false;
+/// A descriptor, closed at the end of its scope.
+struct open_end {
+  int at = -1;
+  explicit open_end(int descriptor) : at(descriptor) {}
+  ~open_end() {
+    if (at >= 0) ::close(at);
   }
-  return true;
+  open_end(const open_end&) = delete;
+  open_end& operator=(const open_end&) = delete;
+};
+
+/// Memory with these bytes: settings hold a secret, which belongs into no argument, environment or
+/// file, and nobody must wait until they were read, as with a pipe.
+int memory_with(const std::string& text) {
+  const int file = ::memfd_create("deepinfer-settings", MFD_CLOEXEC);
+  if (file < 0) return -1;
+  const bool whole =
+      ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (whole) return file;
+  ::close(file);
+  return -1;
+}
+
+void wait_for(pid_t child, int most_ms) {
+  const open_end watched{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+  pollfd end{watched.at, POLLIN, 0};
+  if (watched.at >= 0) ::poll(&end, 1, most_ms);
+}
+
+/// 0, or why not.
+int spawn_child(pid_t& pid, int line, int settings) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, settings, settings_descriptor);
+  posix_spawn_file_actions_adddup2(&actions, line, STDIN_FILENO);
+  // A socket of the node that lived on in its child would hide the node's death from its peers.
+  posix_spawn_file_actions_addclosefrom_np(&actions, settings_descriptor + 1);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // Ctrl-C at a terminal is for the node, which ends its child in order.
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  std::string name{"deepinfer"}, command{"kvfetch"};
+  std::array<char*, 3> arguments{name.data(), command.data(), nullptr};
+  const int failed =
+      ::posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return failed;
 }
 
 }  // namespace
@@ -67,9 +109,9 @@ fetch_right::~fetch_right() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-bool fetch_right::take(const std::string& cluster_folder) {
+bool fetch_right::take(const std::string& cluster_folder, const std::string& machine) {
   if (lock_ >= 0) return true;
-  const std::string path = cluster_folder + "/kvfetch.lock";
+  const std::string path = cluster_folder + "/kvfetch-" + machine.substr(0, 16) + ".lock";
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return false;
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
@@ -81,54 +123,93 @@ bool fetch_right::take(const std::string& cluster_folder) {
 }
 
 result<void> fetch_child::start(const std::string& settings) {
-  stop();
+  kill_now();
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return trouble("cannot make a pipe", errno);
-  static_cast<void>(::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // Ctrl-C at a terminal is for the node, which ends its child in order.
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  std::string name{"deepinfer"}, command{"kvfetch"};
-  std::array<char*, 3> arguments{name.data(), command.data(), nullptr};
-  const int failed =
-      ::posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[0]);
-  pipe_ = ends[1];
-  if (failed != 0) {
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return trouble("cannot make a socket", errno);
+  line_ = ends[0];
+  const open_end theirs{ends[1]};
+  // At a number that the child's own descriptors do not take while they are put into place.
+  const open_end made{memory_with(settings)};
+  const open_end told{made.at < 0 ? -1 : ::fcntl(made.at, F_DUPFD_CLOEXEC, 10)};
+  if (told.at < 0) return trouble("cannot hand over settings", errno);
+  if (const int failed = spawn_child(pid_, theirs.at, told.at); failed != 0) {
     pid_ = -1;
-    stop();
+    kill_now();
     return trouble("cannot start deepinfer kvfetch", failed);
   }
-  static_cast<void>(::fcntl(pipe_, F_SETFL, O_NONBLOCK));
-  if (write_all(pipe_, settings + '\0')) return {};
-  stop();
-  return failure{error_code::unreachable, "deepinfer kvfetch did not take its settings"};
+  return {};
 }
 
-bool fetch_child::running() {
-  if (pid_ <= 0) return false;
-  const pid_t ended = ::waitpid(pid_, nullptr, WNOHANG);
-  if (ended == 0) return true;
-  pid_ = -1;
-  stop();
-  return false;
+/// Everything that the child has said; it says little, and only while it starts.
+void fetch_child::hear() {
+  std::array<char, 256> piece{};
+  while (line_ >= 0 && heard_.size() < most_words) {
+    const ssize_t got = ::recv(line_, piece.data(), piece.size(), MSG_DONTWAIT);
+    if (got <= 0) return;
+    heard_.append(piece.data(), static_cast<size_t>(got));
+  }
+}
+
+std::optional<fetch_end> fetch_child::ended() {
+  int status = 0;
+  if (pid_ > 0) {
+    const pid_t gone = ::waitpid(pid_, &status, WNOHANG);
+    if (gone == 0) return std::nullopt;
+    pid_ = -1;
+    if (gone < 0) status = 0;
+  }
+  hear();
+  fetch_end end;
+  end.came_up = heard_.starts_with(up_words);
+  end.killed = WIFSIGNALED(status);
+  end.failed = WIFEXITED(status) && WEXITSTATUS(status) != 0;
+  end.why = end.killed ? "signal " + std::to_string(WTERMSIG(status))
+                       : "exit status " + std::to_string(WEXITSTATUS(status));
+  if (!end.came_up && !heard_.empty()) end.why = heard_;
+  kill_now();
+  return end;
+}
+
+void fetch_child::kill_now() {
+  if (line_ >= 0) ::close(std::exchange(line_, -1));
+  heard_.clear();
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);  // its number is its own until it is waited for
+  wait_for(pid_, killed_within_ms);
+  // One that hangs in the kernel, in a file system that is gone, ends when that lets it go.
+  ::waitpid(std::exchange(pid_, -1), nullptr, WNOHANG);
 }
 
 void fetch_child::stop() {
-  if (pipe_ >= 0) ::close(std::exchange(pipe_, -1));
-  if (pid_ <= 0) return;
-  const int watched = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-  pollfd end{watched, POLLIN, 0};
-  const bool ended = watched >= 0 && ::poll(&end, 1, stop_within_ms) == 1;
-  if (watched >= 0) ::close(watched);
-  if (!ended) ::kill(pid_, SIGKILL);
-  ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+  if (line_ >= 0) ::close(std::exchange(line_, -1));
+  if (pid_ > 0) wait_for(pid_, stop_within_ms);
+  kill_now();
+}
+
+std::string fetch_parent::settings() {
+  std::string text(config_schema::max_text_bytes, '\0');
+  const ssize_t got = ::pread(settings_descriptor, text.data(), text.size(), 0);
+  if (got <= 0) return {};
+  ::close(settings_descriptor);
+  text.resize(static_cast<size_t>(got));
+  return text;
+}
+
+void fetch_parent::say_up() {
+  static_cast<void>(::send(STDIN_FILENO, up_words.data(), up_words.size(), MSG_NOSIGNAL));
+}
+
+void fetch_parent::say_failed(const failure& why) {
+  static_cast<void>(::send(STDIN_FILENO, why.detail.data(), std::min(why.detail.size(), most_words),
+                           MSG_NOSIGNAL));
+}
+
+void fetch_parent::wait_gone() {
+  for (char c = 0;;) {
+    const ssize_t got = ::read(STDIN_FILENO, &c, 1);
+    if (got == 0 || (got < 0 && errno != EINTR)) return;
+  }
 }
 
 }  // namespace deepinfer

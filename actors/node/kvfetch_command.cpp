@@ -1,4 +1,5 @@
 #include "actors/node/commands.hpp"
+#include "actors/node/fetch_process.hpp"
 #include "actors/node/node_config.hpp"
 #include "actors/node/node_process.hpp"
 #include "actors/node/stop_signals.hpp"
@@ -12,43 +13,36 @@
 namespace deepinfer {
 namespace {
 
-/// Everything up to a zero byte; empty when the pipe ended before.
-std::string read_settings() {
-  std::string text;
-  for (char c = 0; text.size() < config_schema::max_text_bytes;) {
-    if (::read(STDIN_FILENO, &c, 1) != 1) return {};
-    if (c == '\0') return text;
-    text.push_back(c);
-  }
-  return {};
-}
+// A read that hangs in a file system must not keep a process that nobody needs.
+constexpr unsigned end_within_s = 5;
 
 int run_fetch() {
   process_config config;
-  const std::string settings = read_settings();
+  const std::string settings = fetch_parent::settings();
   if (settings.empty()) {
-    std::fputs("deepinfer kvfetch: started by nodes, with their settings on its input\n", stderr);
+    std::fputs("deepinfer kvfetch: started by nodes, which hand it their settings\n", stderr);
     return exit_usage;
   }
-  if (const auto read = config.schema().read_toml(settings, "settings of the node"); !read) {
-    std::fprintf(stderr, "deepinfer kvfetch: %s\n", read.error().detail.c_str());
+  const auto cannot = [](const failure& why) {
+    fetch_parent::say_failed(why);  // the node logs it
     return exit_usage;
-  }
+  };
+  if (const auto read = config.schema().read_toml(settings, "settings of the node"); !read)
+    return cannot(read.error());
   config.node.roles = {"fetch"};
   stop_signals signals;
-  auto node = node_process::start(config, signals.asker());
-  if (!node) {
-    std::fprintf(stderr, "deepinfer kvfetch: %s\n", node.error().detail.c_str());
-    return exit_failed;
-  }
-  signals.started();
-  // Ends with the process; the node that started it is gone when its end of the pipe is.
+  // Ends with the process. The node that started it may be gone before it is up.
   std::thread{[stop = signals.asker()] {
-    for (char c = 0; ::read(STDIN_FILENO, &c, 1) > 0;) {
-    }
+    fetch_parent::wait_gone();
+    ::alarm(end_within_s);
     stop();
   }}.detach();
+  auto node = node_process::start(config, signals.asker());
+  if (!node) return cannot(node.error());
+  signals.started();
+  fetch_parent::say_up();
   signals.wait();
+  ::alarm(end_within_s);
   (*node)->stop();
   return (*node)->lost() ? exit_failed : exit_done;
 }

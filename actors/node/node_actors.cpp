@@ -45,12 +45,21 @@ public:
   spawner(caf::actor_system& system, const node_plan& plan) : system_(system), plan_(plan) {}
 
   result<node_actors> run() {
+    if (const auto ok = spawn_all(); !ok) {
+      // The system waits for its actors when it ends.
+      for (const auto* made : {&made_.essential, &made_.companions})
+        for (const caf::actor& actor : *made)
+          caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+      return ok.error();
+    }
+    return std::move(made_);
+  }
+
+private:
+  result<void> spawn_all() {
     if (const auto ok = spawn_control(); !ok) return ok.error();
     if (has(node_role::prefill) || has(node_role::decode)) spawn_persistence();
-    if (fetches())
-      spawn_fetch();
-    else if (has(node_role::prefill) || has(node_role::decode))
-      spawn_keeper();
+    if (auto ok = spawn_fetching(); !ok) return ok.error();
     if (has(node_role::kvstore))
       if (const auto ok = spawn_store(); !ok) return ok.error();
     if (has(node_role::prefill))
@@ -58,10 +67,9 @@ public:
     if (has(node_role::decode))
       if (const auto ok = spawn_engine(schedule::engine_role::decode); !ok) return ok.error();
     if (has(node_role::gateway)) spawn_gateway();
-    return std::move(made_);
+    return {};
   }
 
-private:
   [[nodiscard]] bool has(node_role role) const { return plan_.roles.contains(role); }
   [[nodiscard]] bool service() const { return plan_.threads == threading::service; }
 
@@ -198,20 +206,34 @@ private:
     return computes && inside && plan_.settings.cache.enabled;
   }
 
+  result<void> spawn_fetching() {
+    const bool computes = has(node_role::prefill) || has(node_role::decode);
+    if (fetches()) {
+      const auto made = fetch_maker()();
+      // A process that is there to fetch is useless without; engines compute what they miss.
+      if (!made && has(node_role::fetch)) return made.error();
+      if (!made && plan_.log) plan_.log->warn("kvfetch.absent", {{"why", made.error().detail}});
+      if (made) (has(node_role::fetch) ? made_.essential : made_.companions).push_back(*made);
+    } else if (computes && plan_.settings.cache.enabled) {
+      spawn_keeper();
+    }
+    return {};
+  }
+
   void spawn_keeper() {
-    if (!plan_.settings.cache.enabled) return;
     keeper_setup setup = plan_.fetch_process;
     setup.hub = plan_.hub;
     setup.log = plan_.log;
-    const fetch_keeper_actor made = system_.spawn(fetch_keeper, setup);
-    accompany("fetch_keeper", made);
-    caf::anon_send(made_.membership, watch_members{made});
+    setup.fetch_inside = fetch_maker();
+    made_.keeper = system_.spawn(fetch_keeper, setup);
+    accompany("fetch_keeper", made_.keeper);
+    caf::anon_send(made_.membership, watch_members{made_.keeper});
   }
 
-  void spawn_fetch() {
+  /// Makes a kv_fetch in this process, now or when the one beside it cannot be had.
+  [[nodiscard]] std::function<result<caf::actor>()> fetch_maker() const {
     fetch_setup setup;
     setup.config = plan_.settings.kvfetch;
-    setup.epoch = plan_.self.epoch;
     setup.hub = plan_.hub;
     setup.transport = plan_.transport;
     setup.spawn_io = [system = &system_, hub = plan_.hub, in_service = service(),
@@ -222,13 +244,22 @@ private:
       caf::anon_send(console, track_actor{"fetch_io", made});
       return made;
     };
-    const kv_fetch_impl_actor made = system_.spawn(kv_fetch, setup);
-    // A process that is there to fetch is useless without it; engines compute what they miss.
-    if (has(node_role::fetch))
-      keep("kv_fetch", made);
-    else
-      accompany("kv_fetch", made);
-    offer(fetch_service_kind, plan_.hub->export_actor(kv_fetch_actor{made}));
+    return [setup, system = &system_, limits = plan_.memory, epoch = plan_.self.epoch,
+            console = made_.console, membership = made_.membership]() -> result<caf::actor> {
+      const auto bytes = arena_size(setup.config.arena_bytes, limits);
+      if (!bytes) return bytes.error();
+      auto memory = storage::shared_memory::make(*bytes, epoch);
+      if (!memory) return memory.error();
+      fetch_setup whole = setup;
+      whole.memory = *std::move(memory);
+      const kv_fetch_impl_actor made = system->spawn(kv_fetch, whole);
+      caf::anon_send(console, track_actor{"kv_fetch", made});
+      if (const auto ref = setup.hub->export_actor(kv_fetch_actor{made}))
+        caf::anon_send(
+            membership,
+            offer_service{{fetch_service_kind, ref->node, ref->actor, ref->interface, {}, 0}});
+      return caf::actor_cast<caf::actor>(made);
+    };
   }
 
   result<void> spawn_engine(schedule::engine_role role) {

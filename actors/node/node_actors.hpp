@@ -12,6 +12,7 @@
 #include "actors/control/membership.hpp"
 #include "actors/edge/gateway.hpp"
 #include "actors/messages/cache_orders.hpp"
+#include "actors/node/arena_room.hpp"
 #include "actors/node/fetch_keeper.hpp"
 #include "actors/serve/engine.hpp"
 #include "runtime/base/log.hpp"
@@ -80,6 +81,7 @@ struct node_plan {
   /// How a process of its own is started that fetches blocks for the engines of this machine
   /// (kvfetch.process); without `start`: none is.
   keeper_setup fetch_process;
+  memory_limits memory;  ///< what shared memory must fit into
   uint64_t seed = 0;
   uint64_t low_water_bytes = 256 << 10;
   uint64_t piece_bytes = 64 << 10;  ///< below what a connection may hold unsent
@@ -96,6 +98,7 @@ struct node_actors {
   kv_store_impl_actor kv_store;  ///< null without the role
   kv_mover_actor kv_mover;       ///< beside it
   kv_orders_actor orders;
+  fetch_keeper_actor keeper;     ///< null when no process is kept
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
   /// Actors without which a node only does more work; they end with it.
@@ -119,7 +122,9 @@ struct node_actors {
 /// | kv_swap                    | linked to its prefill    | both end                          |
 /// |                            | engine                   |                                   |
 /// | kv_fetch, fetch_keeper     | nobody; kv_fetch in its  | hits are computed; its process    |
-/// |                            | own process: node        | ends                              |
+/// |                            | own process: node;       | ends                              |
+/// |                            | instead of one: linked   |                                   |
+/// |                            | to its keeper            |                                   |
 /// | fetch_io                   | linked to its kv_fetch   | both end                          |
 /// | kv_io                      | linked to its kv_store,  | both end                          |
 /// |                            | kv_sweep or kv_mover     |                                   |

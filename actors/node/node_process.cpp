@@ -7,6 +7,7 @@
 #include "actors/messages/errors.hpp"
 #include "actors/node/bundled_model.hpp"
 #include "actors/node/fetch_process.hpp"
+#include "actors/node/marked_log.hpp"
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
@@ -121,7 +122,7 @@ private:
   result<void> open_listeners();
   result<void> write_endpoints();
   node_plan plan();
-  keeper_setup fetch_starter();
+  keeper_setup fetch_starter(const std::string& machine);
   [[nodiscard]] bool only_fetches() const { return roles_ == std::set{node_role::fetch}; }
   void log(std::string_view event, std::initializer_list<log_field> fields) {
     log_->info(event, fields);
@@ -184,7 +185,8 @@ result<void> running_node::open() {
                                                {"http", endpoints_.http},
                                                {"console", endpoints_.console}};
   fields.insert(fields.begin(), where);
-  log_->write(log_level::info, "node.started", fields);
+  // Who waits for a node to start reads its log, and what it started writes there, too.
+  log_->write(log_level::info, only_fetches() ? "kvfetch.up" : "node.started", fields);
   return {};
 }
 
@@ -197,7 +199,7 @@ result<void> running_node::open_log() {
         std::chrono::system_clock::now());
   });
   if (!sink) return sink.error();
-  log_ = *sink;
+  log_ = only_fetches() ? mark_log(*sink, {"process", "kvfetch"}) : *sink;
   return {};
 }
 
@@ -331,8 +333,10 @@ node_plan running_node::plan() {
   plan.unix_time_ms = unix_now_ms;
   plan.store = store_;
   plan.recent_log = [log = log_] { return log->tail(200); };
-  if (config_.actors.kvfetch.process == "separate" && !only_fetches())
-    plan.fetch_process = fetch_starter();
+  plan.memory = read_memory_limits();
+  // without a mark nobody could find the process that fetches for this machine
+  const bool separate = config_.actors.kvfetch.process == "separate" && !plan.self.machine.empty();
+  if (separate && !only_fetches()) plan.fetch_process = fetch_starter(plan.self.machine);
   plan.seed = random_word();
   plan.low_water_bytes =
       std::min(config_.http.low_water_bytes, config_.http.pending_write_bytes / 2);
@@ -341,11 +345,11 @@ node_plan running_node::plan() {
 }
 
 // The child is a node of its own: the same settings, another port, and us to join.
-keeper_setup running_node::fetch_starter() {
+keeper_setup running_node::fetch_starter(const std::string& machine) {
   keeper_setup setup;
-  setup.may_start = [right = fetch_right_, folder = runtime_directory() + "/" +
-                                                    net::safe_file_name(config_.node.cluster)] {
-    return right->take(folder);
+  const std::string folder = runtime_directory() + "/" + net::safe_file_name(config_.node.cluster);
+  setup.may_start = [right = fetch_right_, folder, machine] {
+    return right->take(folder, machine);
   };
   setup.start = [this, child = fetch_child_, join = transport_->address()]() -> result<void> {
     process_config settings;
@@ -354,9 +358,11 @@ keeper_setup running_node::fetch_starter() {
     settings.node.join = {join};
     settings.fabric.listen_port = 0;
     settings.fabric.port_may_move = true;
+    // of its own: each process starts a file anew when that has become long
+    if (!settings.log.file.empty()) settings.log.file += ".kvfetch";
     return child->start(settings.schema().effective());
   };
-  setup.running = [child = fetch_child_] { return child->running(); };
+  setup.ended = [child = fetch_child_] { return child->ended(); };
   return setup;
 }
 
@@ -445,6 +451,7 @@ result<void> running_node::write_endpoints() {
 
 void running_node::stop() {
   if (stopped_.exchange(true)) return;
+  if (actors_.keeper) caf::anon_send(actors_.keeper, stop_keeping{});
   endpoints_file_.reset();
   if (system_) {
     const caf::scoped_actor self{*system_};
@@ -491,7 +498,7 @@ void running_node::stop() {
   store_ = {};           // closed with the last actor that used it
   hub_.reset();
   transport_.reset();
-  if (log_) log("node.stopped", {{"node", to_string(id_)}});
+  if (log_) log(only_fetches() ? "kvfetch.stopped" : "node.stopped", {{"node", to_string(id_)}});
 }
 
 }  // namespace

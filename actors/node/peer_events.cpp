@@ -20,7 +20,10 @@ hub_events peer_events::subscription(const std::shared_ptr<log_sink>& log) {
     self->pass(peer_linked{peer.id, peer.epoch, peer.address});
   };
   events.peer_down = [self = shared_from_this(), log](const node_id& peer, const failure& why) {
-    if (log) log->warn("net.peer.down", {{"node", to_string(peer)}, {"why", to_string(why)}});
+    // said goodbye, or we did
+    const auto level = why.code == error_code::cancelled ? log_level::info : log_level::warn;
+    const std::array<log_field, 2> fields{{{"node", to_string(peer)}, {"why", to_string(why)}}};
+    if (log) log->write(level, "net.peer.down", fields);
     self->pass(peer_lost{peer, why});
   };
   events.dial_failed = [self = shared_from_this(), log](const std::string& address,

@@ -122,11 +122,10 @@ struct fetch_world {
     }
     engine = &world.start("engine:1");
     fetch_setup setup;
-    setup.config.arena_bytes = 1 << 20;
     setup.config.open_timeout = 200ms;
     setup.config.read_timeout = 500ms;
     setup.config.batch_blocks = 3;
-    setup.epoch = 77;
+    setup.memory = *storage::shared_memory::make(1 << 20, 77);
     setup.hub = &engine->hub;
     setup.transport = engine->transport.get();
     setup.spawn_io = [this] {

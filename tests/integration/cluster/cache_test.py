@@ -60,6 +60,10 @@ class Site:
     def ready(self, stores=1):
         self.gateway.wait_ready()
         wait_until('stores known', lambda: self.sum('kv_check', 'stores') == stores)
+        # which starts once there is a store; until then all hits are computed
+        for role, node in self.nodes.items():
+            if 'prefill' in role and stores > 0:
+                wait_until('a fetch process', lambda n=node: n.counter('kv_fetch', 'process'))
         return self
 
     def sum(self, kind, name):
@@ -181,7 +185,7 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(hits[0], 0)
 
     def test_the_fetch_process_comes_back_and_nobody_waits_for_it(self):
-        site = Site(self, kvfetch__process='separate').start(*ROLES, 'kvstore').ready()
+        site = Site(self).start(*ROLES, 'kvstore').ready()
         said, _ = site.talk(2)
         process, _ = wait_until('a fetch process', lambda: site.sum('kv_fetch', 'process'))
         self.assertGreater(process, 1)
