@@ -125,6 +125,8 @@ result<std::vector<figure>> measure_kv_figures(const kv_plan& plan) {
     if (auto done = add(measure_kv_disk(plan)); !done) return done.error();
   if (plan.restart_blocks > 0)
     if (auto done = add(measure_kv_restart(plan)); !done) return done.error();
+  if (plan.fetch_blocks > 0)
+    if (auto done = add(measure_kv_fetch(plan)); !done) return done.error();
   if (plan.persist_steps > 0 && !plan.model.empty())
     if (auto done = add(measure_kv_persist(plan)); !done) return done.error();
   return all;

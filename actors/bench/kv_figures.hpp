@@ -22,6 +22,7 @@ struct kv_plan {
   storage::durability durable = storage::durability::index;
   uint64_t restart_blocks = 1'000'000;  ///< records that a store is opened with
   std::string model;             ///< checkpoint whose decode steps are measured; empty: none are
+  uint32_t fetch_blocks = 602;   ///< of a hit
   uint32_t persist_steps = 512;  ///< of a batch, each round
 };
 
@@ -33,6 +34,7 @@ struct kv_plan {
 [[nodiscard]] result<std::vector<figure>> measure_kv_match(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_disk(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_restart(const kv_plan& plan);
+[[nodiscard]] result<std::vector<figure>> measure_kv_fetch(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_persist(const kv_plan& plan);
 
 }  // namespace deepinfer::bench

@@ -1,9 +1,11 @@
 #include "actors/node/bench_kv_command.hpp"
 
+#include "actors/bench/kv_fetch_sides.hpp"
 #include "actors/bench/kv_figures.hpp"
 #include "actors/bench/kv_replay.hpp"
 #include "actors/node/bench_output.hpp"
 #include "actors/node/bundled_model.hpp"
+#include "actors/node/commands.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -17,7 +19,7 @@ namespace {
 struct kv_flags {
   bool json = false;
   bool smoke = false;
-  std::string only, durable = "index";
+  std::string only, peer, durable = "index";
   bench::kv_plan plan;
   std::string store = "memory";
   bench::replay_plan replay;
@@ -30,10 +32,16 @@ void shrink(bench::kv_plan& plan) {
   plan.disk_blocks = 8;
   plan.batch = 4;
   plan.restart_blocks = 2'000;
+  plan.fetch_blocks = 70;
   plan.persist_steps = 140;
 }
 
 int run_kv(const kv_flags& flags) {
+  if (!flags.peer.empty()) {
+    const auto served = bench::serve_fetch_side(flags.peer);
+    if (!served) std::fprintf(stderr, "deepinfer bench: %s\n", served.error().detail.c_str());
+    return served ? exit_done : exit_failed;
+  }
   const auto form = flags.json ? figure_form::json_lines : figure_form::table;
   bench::kv_plan plan = flags.plan;
   if (plan.folder.empty()) plan.folder = std::filesystem::temp_directory_path().string();
@@ -49,6 +57,7 @@ int run_kv(const kv_flags& flags) {
     if (flags.only != "match") plan.index_blocks = 0;
     if (flags.only != "disk") plan.disk_blocks = 0;
     if (flags.only != "restart") plan.restart_blocks = 0;
+    if (flags.only != "fetch") plan.fetch_blocks = 0;
     if (flags.only != "persist") plan.persist_steps = 0;
   }
   plan.durable = flags.durable == "process" ? storage::durability::process
@@ -75,7 +84,8 @@ void add_replay(CLI::App& kv, kv_flags& flags) {
 void add_bench_kv(CLI::App& bench, int& exit_code) {
   auto* kv = bench.add_subcommand(
       "kv",
-      "Stores of KV blocks: matching, bytes on a disk beside fio, opening with many records.");
+      "Stores of KV blocks: matching, bytes on a disk beside fio, opening with many records, "
+      "fetching from another process.");
   auto flags = std::make_shared<kv_flags>();
   bench::kv_plan& plan = flags->plan;
   kv->add_flag("--json", flags->json, "one JSON line per figure");
@@ -85,13 +95,15 @@ void add_bench_kv(CLI::App& bench, int& exit_code) {
                  "of temporary files)")
       ->check(CLI::ExistingDirectory);
   kv->add_option("--only", flags->only, "one part alone")
-      ->check(CLI::IsMember({"match", "disk", "restart", "persist"}));
+      ->check(CLI::IsMember({"match", "disk", "restart", "fetch", "persist"}));
   kv->add_option("--durable", flags->durable, "what a write waits for")
       ->check(CLI::IsMember({"process", "index", "full"}));
   kv->add_option("--model", plan.model,
                  "whose decode steps are measured while their blocks are stored")
       ->check(CLI::ExistingDirectory);
-  kv->add_option("--rounds", plan.rounds, "of disk, restart and persist")->check(CLI::Range(1, 99));
+  kv->add_option("--peer", flags->peer)->group("");  // how it starts itself as the other sides
+  kv->add_option("--rounds", plan.rounds, "of disk, restart, fetch and persist")
+      ->check(CLI::Range(1, 99));
   kv->add_option("--index-blocks", plan.index_blocks, "that a prompt is matched against")
       ->check(CLI::Range(1u, 1'000'000'000u));
   kv->add_option("--disk-blocks", plan.disk_blocks, "of 113,920 bytes, per round")
