@@ -228,7 +228,10 @@ void kv_mover_core::owner_has(moving_group& group, wire::KvHas::Reader has) {
 
 void kv_mover_core::send(moving_group& group) {
   if (group.left.empty()) return owner_done(group);
-  const size_t count = fitting(group.page, group.left, self_->state.setup.config.put_bytes);
+  // Half of the memory, so that an unanswered write does not keep the next one waiting.
+  const kv_mover_config& config = self_->state.setup.config;
+  const uint64_t most = std::min(config.put_bytes, config.staging_bytes / 2);
+  const size_t count = fitting(group.page, group.left, most);
   group.doing == phase::copying ? send_copies(group, count) : confirm(group, count);
 }
 

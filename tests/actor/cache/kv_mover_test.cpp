@@ -342,7 +342,7 @@ TEST_SUITE("actors/cache/kv_mover") {
     site.start(1);
     site.start(2);
     const auto large = foreign_chain(site, 1, 1, 1000, 100'000);
-    const auto small = foreign_chain(site, 1, 8, 2000);
+    const auto small = foreign_chain(site, 1, 8, 2000, 10'000);  // together larger, too
     REQUIRE(site.put(1, large, 0, 1) == 1);
     REQUIRE(site.put(1, small, 0, 8) == 8);
     site.advance(61s + 15s);

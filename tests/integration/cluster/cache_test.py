@@ -210,6 +210,30 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(again, cold)
         self.assertGreater(hits[0], 256)
 
+    def test_a_store_that_joins_takes_its_share_and_hits_stay(self):
+        site = Site(self, kvstore__group_blocks=1, kvmove__settle='1s', kvmove__gone_after='2s',
+                    kvmove__linger='1s', kvmove__strays_every='1s')
+        site.start(*ROLES, 'kvstore-a').ready()
+        said, _ = site.talk(2)
+        blocks = site.sum('kv_store', 'blocks')
+        site.start('kvstore-b').ready(stores=2)
+
+        def placed():
+            return (site.sum('kv_mover', 'groups_moved') > 0 and
+                    site.sum('kv_mover', 'groups_leaving') == 0 and
+                    site.sum('kv_store', 'blocks') == blocks)
+        wait_until('blocks moved', lambda: placed() and (time.sleep(1.5) or placed()))
+        self.assertEqual(site.sum('kv_mover', 'failures'), 0)
+        again, hits = site.talk(2)
+        self.assertEqual(again, said)
+        self.assertGreater(hits[0], 256)
+        # it really lies there: without the new store a part of the beginning is gone
+        site.kill('kvstore-a')
+        wait_until('one store left', lambda: site.sum('kv_check', 'stores') == 1)
+        self.assertGreater(site.sum('kv_store', 'blocks'), 0)
+        lost, _ = site.talk(1)
+        self.assertEqual(lost, said[:1])
+
     def test_bounded_restore_answers_and_reads_only_its_own(self):
         site = Site(self).start(*ROLES, 'kvstore').ready()
         site.talk(2)
