@@ -102,8 +102,11 @@ uint64_t put_work::granted_bytes() const {
 }
 
 bool put_work::found_full() const {
-  return std::any_of(reserved.begin(), reserved.end(),
-                     [](const auto& one) { return one.outcome == storage::reserve_outcome::full; });
+  for (size_t i = 0; i < reserved.size(); ++i)  // a block that moves is kept where it comes from
+    if (reserved[i].outcome == storage::reserve_outcome::full &&
+        items[i].expiry == storage::cluster_time{})
+      return true;
+  return false;
 }
 
 result<std::shared_ptr<put_work>> read_put(const wire::msg<wire::KvPut>& message,

@@ -98,7 +98,7 @@ struct node_actors {
   kv_store_impl_actor kv_store;  ///< null without the role
   kv_mover_actor kv_mover;       ///< beside it
   kv_orders_actor orders;
-  fetch_keeper_actor keeper;     ///< null when no process is kept
+  fetch_keeper_actor keeper;  ///< null when no process is kept
   /// Actors whose unexpected end makes the process useless; the node ends with them.
   std::vector<caf::actor> essential;
   /// Actors without which a node only does more work; they end with it.
