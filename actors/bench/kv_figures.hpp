@@ -2,6 +2,7 @@
 
 #include "actors/bench/figure.hpp"
 #include "proto/types/result.hpp"
+#include "storage/block_store.hpp"
 #include "storage/store_config.hpp"
 
 #include <cstdint>
@@ -35,6 +36,8 @@ struct kv_plan {
 [[nodiscard]] result<std::vector<figure>> measure_kv_disk(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_restart(const kv_plan& plan);
 [[nodiscard]] result<std::vector<figure>> measure_kv_fetch(const kv_plan& plan);
+/// Seconds in which an index on another node, over libfabric's tcp on loopback, knows all blocks.
+[[nodiscard]] result<double> time_remote_fill(storage::block_store& store, uint64_t blocks);
 [[nodiscard]] result<std::vector<figure>> measure_kv_persist(const kv_plan& plan);
 
 }  // namespace deepinfer::bench

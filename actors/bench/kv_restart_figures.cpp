@@ -90,7 +90,7 @@ result<std::vector<figure>> measure_kv_restart(const kv_plan& plan) {
   config.capacity_bytes = uint64_t{1} << 42;
   config.segment_bytes = uint64_t{1} << 41;
   config.expected_blocks = plan.restart_blocks;
-  std::vector<double> opened, ready;
+  std::vector<double> opened, ready, remote;
   for (size_t round = 0; round < plan.rounds; ++round) {
     auto begin = std::chrono::steady_clock::now();
     auto store = open_rocks_store({folder, {}, {}, config});
@@ -101,11 +101,15 @@ result<std::vector<figure>> measure_kv_restart(const kv_plan& plan) {
     ready.push_back(seconds_since(begin));
     if (index.stats().blocks != plan.restart_blocks)
       return failure{error_code::internal, "records are missing after a restart"};
+    const auto far = time_remote_fill(**store, plan.restart_blocks);
+    if (!far) return far.error();
+    remote.push_back(*far);
   }
   return std::vector<figure>{
       make_figure("kv.restart.records", "blocks", {static_cast<double>(plan.restart_blocks)}),
       make_figure("kv.restart.store_opened", "s", opened),
-      make_figure("kv.restart.index_filled", "s", ready)};
+      make_figure("kv.restart.index_filled", "s", ready),
+      make_figure("kv.restart.remote_index_filled", "s", remote)};
 }
 
 }  // namespace deepinfer::bench
