@@ -305,6 +305,7 @@ size_t write_lanes::purge(uint64_t scope, time_point now) {
   size_t ended = 0;
   for (auto& [head, l] : lanes_) {
     if (l.scope != scope) continue;
+    keys_ -= l.known.size();
     l.known.clear();
     // Those that wait for their turn have sent nothing.
     for (const uint64_t number : std::exchange(l.waiting, {})) {

@@ -445,7 +445,9 @@ TEST_SUITE("runtime/policy") {
     lanes.answered(lanes.next()->number, all(write_end::stored, 2), {});
     lanes.add(a_job(2, 1, 2, 1), {});
     const auto sent = lanes.next();
+    CHECK(lanes.keys() == 2);
     CHECK(lanes.purge(0, {}) == 0);
+    CHECK(lanes.keys() == 0);
     lanes.answered(sent->number, all(write_end::stored, 1), {});
     lanes.add(a_job(3, 1, 0, 3), {});
     const auto again = lanes.next();
