@@ -13,7 +13,7 @@ namespace deepinfer::view {
 /// speeds), then a table for each duty that somebody has; says so when nobody has any.
 [[nodiscard]] std::vector<std::string> draw_kv(const reading& what, const look& how);
 
-/// {"cluster", "totals": {..}, "stores": [..], "sweeps", "checks", "fetchers", "engines",
+/// {"cluster", "totals": {..}, "stores": [..], "sweeps", "movers", "checks", "fetchers", "engines",
 /// "writers", "ring_hosts"}; an entry is {"node", "id", "state", and its counters by name}. Totals
 /// are "blocks", "live_bytes", "capacity_bytes", "leases"; for each of "tokens", "blocks" and each
 /// class "hit_" (used) of "asked_", and "found_" (stored, as the indexes said) of "matched_"; and

@@ -189,6 +189,7 @@ private:
   std::deque<journal_batch> unwritten_;  // guarded by `order_`
   std::atomic<bool> broken_{false};
   std::atomic<bool> erased_due_{false};  // the journal still holds contents of purged blocks
+  std::atomic<bool> erasing_{false};     // it lets go of them just now, which may take minutes
   counters count_;
 };
 

@@ -45,13 +45,18 @@ std::optional<uint32_t> segment_store::choose_rewrite(uint64_t wanted_bytes) {
 }
 
 result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_bytes) {
+  if (wanted_bytes > 0 && (erased_due_ || erasing_)) return {};  // no write waits for that
   std::lock_guard alone{rewriting_};
   // Before the segments, whose marks tell the next life that this is still to be done.
-  if (erased_due_.exchange(false))
-    if (auto dropped = journal_->drop_erased(); !dropped) {
+  if (erased_due_.exchange(false)) {
+    erasing_ = true;
+    auto dropped = journal_->drop_erased();
+    erasing_ = false;
+    if (!dropped) {
       erased_due_ = true;
       return dropped;
     }
+  }
   std::set<uint32_t> tried;
   for (uint64_t used = 0; used < budget_bytes;) {
     if (wanted_bytes > 0) {

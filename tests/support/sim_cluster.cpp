@@ -231,7 +231,7 @@ sim_node::sim_node(net::loop_network& network,
     plan.self.machine = "the only one";
     plan.fetch_process.may_start = [] { return true; };
     plan.fetch_process.start = [] { return result<void>{}; };  // the test does
-    plan.fetch_process.running = [] { return true; };
+    plan.fetch_process.ended = [] { return std::optional<fetch_end>{}; };
   }
   plan.store = store;
   plan.seed = seed;

@@ -37,6 +37,7 @@ inline kv_fetch_actor::behavior_type scripted_fetch(kv_fetch_actor::pointer self
         return promise;
       },
       [script](const wire::msg<wire::KvFetchRelease>& m) { script->releases.push_back(m); },
+      [](const wire::msg<wire::KvPurge>&) { return wire::msg<wire::KvPurged>{}; },
       [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
   };
 }

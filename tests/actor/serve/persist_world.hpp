@@ -33,6 +33,7 @@ inline kv_writer_actor::behavior_type noting_writer(kv_writer_actor::pointer,
       [](const drain_writer&) { return wire::msg<wire::Ack>{}; },
       [](const wire::msg<wire::Members>&) {},
       [](const wire::msg<wire::LeaseRelease>&) {},
+      [](const wire::msg<wire::KvPurge>&) { return wire::msg<wire::KvPurged>{}; },
       [](const cache_tick&) {},
       [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
   };

@@ -118,7 +118,7 @@ TEST_SUITE("actors/console/kv_view") {
     REQUIRE(table != lines.end());
     CHECK(table[2].find(" 17 ") != std::string::npos);
     CHECK(table[2].find("STOPPED") != std::string::npos);
-    CHECK(kv_json(what.now).find("\"movers\"") != std::string::npos);
+    CHECK(kv_json(what).find("\"movers\"") != std::string::npos);
   }
 
   TEST_CASE("no line is wider than the terminal and a counter that is missing is a dash") {
