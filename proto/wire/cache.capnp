@@ -125,7 +125,7 @@ enum KvReadStatus {
 
 struct BlockRead {
   status @0 :KvReadStatus;
-  bytes @1 :Kv.BulkRef;   # of `ok`
+  bytes @1 :Kv.BulkRef;   # of `ok`; without a digest, the checksum vouches for them
   checksum @2 :UInt64;    # storage::block_checksum
 }
 

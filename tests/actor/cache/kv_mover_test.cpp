@@ -38,9 +38,10 @@ block_chain foreign_chain(mover_site& site,
                           uint64_t store,
                           uint32_t blocks,
                           uint64_t first_seed = 1000,
-                          uint32_t length = 1000) {
+                          uint32_t length = 1000,
+                          const std::string& tenant = "t0") {
   for (uint64_t seed = first_seed;; ++seed) {
-    auto chain = make_chain("t0", seed, blocks, length);
+    auto chain = make_chain(tenant, seed, blocks, length);
     if (!site.owners(chain, 0).contains(store)) return chain;
   }
 }
@@ -367,7 +368,7 @@ TEST_SUITE("actors/cache/kv_mover") {
     CHECK(site.holders(gone, 0).empty());
     CHECK(site.gauge(1, "purges_followed") == 1);
     // a purge after a group was handed over is no reason
-    const auto kept = foreign_chain(site, 1, 8, 3000);
+    const auto kept = foreign_chain(site, 1, 8, 3000, 1000, "t1");
     site.put(1, kept, 0, 8);
     site.advance(60s);
     REQUIRE(site.holders(kept, 0) == std::set<uint64_t>{2});
