@@ -20,12 +20,16 @@ struct store_identity {
 };
 
 /// One atomic step: after a crash all of it is there or none, and never without the steps before.
+/// Stands among the segments due for rewriting while the journal itself holds purged contents.
+/// No segment has this number.
+constexpr uint32_t erased_mark = 0;
+
 struct journal_batch {
   std::vector<block_record> put;
   std::vector<std::pair<block_key, block_content>> contents;
   std::vector<block_key> erase;       ///< records with their contents
   std::vector<writer_ref> writers;    ///< lives of writers
-  std::vector<uint32_t> rewrite_due;  ///< segments that hold purged bytes
+  std::vector<uint32_t> rewrite_due;  ///< segments that hold purged bytes, and `erased_mark`
   std::vector<uint32_t> rewrite_done;
   std::optional<store_identity> identity;
 

@@ -49,8 +49,13 @@ void fetch_pool::over(uint32_t worker) {
 std::vector<std::function<void()>> fetch_pool::hopeless(time_point now) {
   std::vector<std::function<void()>> out;
   std::deque<work> kept;
+  // Several folders may lie on one mount: when all that may read hang, so will the next.
+  const auto stuck = std::count_if(running_.begin(), running_.end(), [&](const auto& entry) {
+    return !entry.second.folder.empty() && now - entry.second.since >= late_after_;
+  });
+  const bool all = static_cast<size_t>(stuck) >= std::max(1u, workers_ - 1);
   for (work& one : waiting_)
-    if (hangs(one.folder, now))
+    if (hangs(one.folder, now) || (all && !one.folder.empty()))
       out.push_back(std::move(one.refused));
     else
       kept.push_back(std::move(one));

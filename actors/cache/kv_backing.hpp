@@ -6,10 +6,31 @@
 #include "storage/folder/store_folder.hpp"
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace deepinfer {
+
+/// Scopes that were purged at a store, for the mover beside it. Any thread.
+class purged_scopes {
+public:
+  void note(storage::scope_id scope) {
+    std::lock_guard lock{mutex_};
+    if (scopes_.size() < most) scopes_.push_back(scope);
+  }
+  [[nodiscard]] std::vector<storage::scope_id> take() {
+    std::lock_guard lock{mutex_};
+    return std::exchange(scopes_, {});
+  }
+
+private:
+  static constexpr size_t most = 4096;  // a store takes no more purges within a put's time
+
+  std::mutex mutex_;
+  std::vector<storage::scope_id> scopes_;
+};
 
 /// An opened store, and how others may know and reach it. The folder's lock lives as long as the
 /// last copy of `store`.
@@ -20,6 +41,7 @@ struct kv_backing {
   storage::store_id mark;  ///< what the file `mark` in it says
   uint32_t replicas = 1;
   uint64_t capacity_bytes = 0;
+  std::shared_ptr<purged_scopes> purges = std::make_shared<purged_scopes>();
   std::vector<std::string> mended;  ///< what was damaged, and what became of it
 };
 

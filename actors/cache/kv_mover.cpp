@@ -56,7 +56,6 @@ result<void> kv_mover_core::start(const kv_mover_setup& setup) {
   state.moves.emplace(
       policy::move_store{site, setup.group_blocks, std::clamp(backing.replicas, 1u, 3u)}, limits,
       now());
-  state.purged_seen = store().stats().purged;
   self_->delayed_send(self_, tick_every, mover_tick{});
   return {};
 }
@@ -179,23 +178,39 @@ void kv_mover_core::follow_purges() {
   kv_mover_state& state = self_->state;
   while (!state.sent.empty() && now() - state.sent.front().at > purges_followed)
     state.sent.pop_front();
-  const uint64_t purged = store().stats().purged;
-  if (purged == state.purged_seen || state.open > 0) return;
-  state.purged_seen = purged;
-  std::set<std::pair<storage::block_key, storage::scope_id>> due;
-  for (const sent_copy& copy : state.sent)
-    if (store().places({&copy.head, 1}).front().length == 0) due.emplace(copy.owner, copy.scope);
-  for (const auto& [owner, scope] : due) {
-    const auto there = state.directory.find(*state.setup.hub, owner);
-    if (!there) continue;
-    wire::draft<wire::KvPurge> out;
-    out->setScope(static_cast<uint64_t>(scope));
-    self_->request(*there, state.setup.config.put_deadline, out.freeze())
-        .then([](const wire::msg<wire::KvPurged>&) {},
-              [self = self_](const caf::error&) { self->state.card.count("purges_unanswered"); });
-    state.card.count("purges_followed");
-    state.card.sent(*there);
+  for (const storage::scope_id scope : state.setup.backing.purges->take())
+    for (const sent_copy& copy : state.sent)
+      if (copy.scope == scope) state.purges_due[{copy.owner, scope}] = now() + purges_followed;
+  if (state.open > 0) return;  // what is on its way arrives first
+  for (auto at = state.purges_due.begin(); at != state.purges_due.end();) {
+    const auto [target, ends] = *at;
+    if (now() < ends) {
+      ask_to_purge(target.first, target.second);
+      ++at;
+    } else {
+      state.card.count("purges_unanswered");
+      at = state.purges_due.erase(at);
+    }
   }
+}
+
+void kv_mover_core::ask_to_purge(const storage::block_key& owner, storage::scope_id scope) {
+  kv_mover_state& state = self_->state;
+  const auto there = state.directory.find(*state.setup.hub, owner);
+  if (!there || !state.purges_asked.emplace(owner, scope).second) return;
+  wire::draft<wire::KvPurge> out;
+  out->setScope(static_cast<uint64_t>(scope));
+  self_->request(*there, state.setup.config.put_deadline, out.freeze())
+      .then(
+          [self = self_, owner, scope](const wire::msg<wire::KvPurged>&) {
+            self->state.purges_asked.erase({owner, scope});
+            self->state.purges_due.erase({owner, scope});
+            self->state.card.count("purges_followed");
+          },
+          [self = self_, owner, scope](const caf::error&) {  // again with the next tick
+            self->state.purges_asked.erase({owner, scope});
+          });
+  state.card.sent(*there);
 }
 
 // Gauges are read from the state at the moment of the question, so they cannot drift from it.

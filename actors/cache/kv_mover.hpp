@@ -16,8 +16,11 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace deepinfer {
@@ -105,7 +108,9 @@ struct kv_mover_state {
   std::optional<mover_walk> walk;
   std::optional<moving_group> group;
   std::deque<sent_copy> sent;
-  uint64_t purged_seen = 0;
+  using purge_target = std::pair<storage::block_key, storage::scope_id>;  ///< a store, a scope
+  std::map<purge_target, std::chrono::nanoseconds> purges_due;            ///< until when
+  std::set<purge_target> purges_asked;
   uint64_t last_seen = 0, last_waiting = 0;  ///< of the last walk
   bool stopped = false;
 };

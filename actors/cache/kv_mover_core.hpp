@@ -30,6 +30,7 @@ private:
   void give_up_walk();
   void remember_sent(const storage::block_key& owner, storage::scope_id scope);
   void follow_purges();
+  void ask_to_purge(const storage::block_key& owner, storage::scope_id scope);
 
   // a walk (kv_mover_walk.cpp)
   void next_group();

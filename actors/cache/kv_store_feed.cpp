@@ -127,21 +127,23 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
   state.purged[msg.getScope()] = now() + state.setup.config.longest_put;
   const auto removed = std::make_shared<result<storage::purge_totals>>(storage::purge_totals{});
   // Done however late: who asks for it wants it done.
-  const bool taken = submit({.run = [store = state.setup.backing.store, removed,
-                                     scope = storage::scope_id{msg.getScope()},
-                                     clocks = clocks()] { *removed = store->purge(scope, clocks); },
-                             .then =
-                                 [this_ = *this, removed, promise]() mutable {
-                                   if (!*removed) {
-                                     promise.deliver(to_caf(removed->error()));
-                                     return;
-                                   }
-                                   wire::draft<wire::KvPurged> out;
-                                   out->setBlocks((*removed)->blocks);
-                                   out->setBytes((*removed)->bytes);
-                                   promise.deliver(out.freeze());
-                                   this_.changed();
-                                 }});
+  const bool taken = submit(
+      {.run = [store = state.setup.backing.store, removed,
+               scope = storage::scope_id{msg.getScope()},
+               clocks = clocks()] { *removed = store->purge(scope, clocks); },
+       .then =
+           [this_ = *this, removed, promise, scope = storage::scope_id{msg.getScope()}]() mutable {
+             if (!*removed) {
+               promise.deliver(to_caf(removed->error()));
+               return;
+             }
+             this_.self_->state.setup.backing.purges->note(scope);
+             wire::draft<wire::KvPurged> out;
+             out->setBlocks((*removed)->blocks);
+             out->setBytes((*removed)->bytes);
+             promise.deliver(out.freeze());
+             this_.changed();
+           }});
   state.card.count("purges");
   if (!taken)
     promise.deliver(to_caf({error_code::no_capacity, "too many writes wait: purge again"}));

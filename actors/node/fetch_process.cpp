@@ -25,6 +25,7 @@ extern char** environ;
 namespace deepinfer {
 namespace {
 
+constexpr std::chrono::minutes up_within{1};
 constexpr int stop_within_ms = 2000;
 constexpr int killed_within_ms = 500;
 constexpr int settings_descriptor = 3;  // in the child, behind the three that every process has
@@ -128,11 +129,14 @@ result<void> fetch_child::start(const std::string& settings) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return trouble("cannot make a socket", errno);
   line_ = ends[0];
-  const open_end theirs{ends[1]};
+  const open_end other{ends[1]};
   // At a number that the child's own descriptors do not take while they are put into place.
+  const open_end theirs{::fcntl(other.at, F_DUPFD_CLOEXEC, 10)};
+  if (theirs.at < 0) return trouble("cannot make a socket", errno);
   const open_end made{memory_with(settings)};
   const open_end told{made.at < 0 ? -1 : ::fcntl(made.at, F_DUPFD_CLOEXEC, 10)};
   if (told.at < 0) return trouble("cannot hand over settings", errno);
+  started_ = std::chrono::steady_clock::now();
   if (const int failed = spawn_child(pid_, theirs.at, told.at); failed != 0) {
     pid_ = -1;
     kill_now();
@@ -155,7 +159,16 @@ std::optional<fetch_end> fetch_child::ended() {
   int status = 0;
   if (pid_ > 0) {
     const pid_t gone = ::waitpid(pid_, &status, WNOHANG);
-    if (gone == 0) return std::nullopt;
+    if (gone == 0) {
+      hear();
+      if (!heard_.empty() || std::chrono::steady_clock::now() - started_ < up_within)
+        return std::nullopt;
+      kill_now();
+      return fetch_end{.came_up = false,
+                       .killed = false,
+                       .failed = true,
+                       .why = "it did not come up within a minute"};
+    }
     pid_ = -1;
     if (gone < 0) status = 0;
   }

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -54,6 +55,7 @@ private:
   pid_t pid_ = -1;
   int line_ = -1;      // to its standard input
   std::string heard_;  // from there
+  std::chrono::steady_clock::time_point started_{};
 };
 
 /// The child's side, before anything else runs in it.

@@ -160,6 +160,7 @@ private:
   [[nodiscard]] bool is_full_for(uint64_t bytes) const;
   [[nodiscard]] uint64_t file_bytes() const;
   std::optional<uint32_t> choose_rewrite(uint64_t wanted_bytes);
+  result<void> erase_purged();
   result<void> rewrite_some(uint64_t budget_bytes, uint64_t wanted_bytes);
   result<void> rewrite(uint32_t segment);
   std::vector<block_write> place_moves(std::span<const found_block> blocks,

@@ -210,10 +210,12 @@ result<purge_totals> segment_store::purge(scope_id scope, const clock_reading& n
     tickets_.end_scope(scope, ended);
     for (const ticket& gone : ended) let_go(gone);
     removed.blocks = catalogue_.doom_scope(scope, effects);
+    // Also when nothing is left here: what moved away left its contents in the journal.
+    batch.rewrite_due.push_back(erased_mark);
+    erased_due_ = true;
   });
   if (!done) return done.error();
   count_.purged += removed.blocks;
-  if (removed.blocks > 0) erased_due_ = true;
   return removed;
 }
 

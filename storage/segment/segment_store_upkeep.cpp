@@ -45,18 +45,10 @@ std::optional<uint32_t> segment_store::choose_rewrite(uint64_t wanted_bytes) {
 }
 
 result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_bytes) {
-  if (wanted_bytes > 0 && (erased_due_ || erasing_)) return {};  // no write waits for that
+  if (wanted_bytes > 0 && erasing_) return {};  // it may take minutes: no write waits for it
   std::lock_guard alone{rewriting_};
-  // Before the segments, whose marks tell the next life that this is still to be done.
-  if (erased_due_.exchange(false)) {
-    erasing_ = true;
-    auto dropped = journal_->drop_erased();
-    erasing_ = false;
-    if (!dropped) {
-      erased_due_ = true;
-      return dropped;
-    }
-  }
+  result<void> erased;
+  if (wanted_bytes == 0) erased = erase_purged();
   std::set<uint32_t> tried;
   for (uint64_t used = 0; used < budget_bytes;) {
     if (wanted_bytes > 0) {
@@ -73,7 +65,22 @@ result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_
     used += location_unit;
     if (auto done = rewrite(*victim); !done) return done;
   }
-  return {};
+  return erased;  // space is won back all the same: erasing needs some
+}
+
+/// Purged contents leave the journal's files. What says that it is due outlives a crash.
+result<void> segment_store::erase_purged() {
+  if (!erased_due_.exchange(false)) return {};
+  erasing_ = true;
+  auto dropped = journal_->drop_erased();
+  erasing_ = false;
+  if (!dropped) {
+    erased_due_ = true;
+    return dropped;
+  }
+  return change([this](catalogue_effects&, journal_batch& batch) {
+    if (!erased_due_) batch.rewrite_done.push_back(erased_mark);  // else purged again meanwhile
+  });
 }
 
 result<uint64_t> segment_store::compact(uint64_t budget_bytes, const clock_reading& now) {

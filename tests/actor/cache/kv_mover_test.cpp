@@ -363,7 +363,7 @@ TEST_SUITE("actors/cache/kv_mover") {
     site.advance(61s + 2s);
     REQUIRE(site.holders(gone, 0) == std::set<uint64_t>{1, 2});
     // the order reached the owner before the blocks did, so only this store hears of it
-    REQUIRE(site.stores.at(1)->blocks().purge(gone.scope, site.clocks(*site.stores.at(1))));
+    site.purge(1, gone.scope);
     site.advance(5s);
     CHECK(site.holders(gone, 0).empty());
     CHECK(site.gauge(1, "purges_followed") == 1);
@@ -374,7 +374,7 @@ TEST_SUITE("actors/cache/kv_mover") {
     REQUIRE(site.holders(kept, 0) == std::set<uint64_t>{2});
     const auto other = make_chain("other", 5, 1);
     site.put(1, other, 0, 1);
-    REQUIRE(site.stores.at(1)->blocks().purge(other.scope, site.clocks(*site.stores.at(1))));
+    site.purge(1, other.scope);
     site.advance(10s);
     CHECK(site.holders(kept, 0) == std::set<uint64_t>{2});
   }

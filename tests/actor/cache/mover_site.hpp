@@ -172,6 +172,15 @@ public:
     return all;
   }
 
+  /// As by an order that reaches this store alone.
+  void purge(uint64_t number, storage::scope_id scope) {
+    moving_store& one = *stores.at(number);
+    wire::draft<wire::KvPurge> out;
+    out->setScope(static_cast<uint64_t>(scope));
+    one.node->world.self->send(one.store, out.freeze());
+    net.run();
+  }
+
   remote_world net;
   std::map<uint64_t, std::unique_ptr<moving_store>> stores;
 
