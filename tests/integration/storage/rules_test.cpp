@@ -92,6 +92,24 @@ TEST_CASE("when upkeep has followed a purge, no file holds what was purged, toke
   CHECK(test::stored_blocks(**store, kept, test::at(2s)) == 20);
 }
 
+TEST_CASE("purged contents are erased in the next life, too, when no segment is left of them") {
+  const test::scratch_folder folder;
+  const auto gone = test::make_chain("gone", 1, 20);
+  {
+    auto store = open_rocks_store({folder.path(), {}, {}, test::small_store()});
+    REQUIRE(store);
+    REQUIRE(test::chain_writer{**store}.put(gone, 0, 20, test::at(0s)) == 20);
+    REQUIRE((*store)->flush());
+    REQUIRE((*store)->purge(gone.scope, test::at(1s)));
+    CHECK((*store)->stats().segments == 0);
+  }
+  CHECK(count_in_files(folder.path(), gone.content(7)) > 0);
+  auto store = open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(store);
+  REQUIRE((*store)->compact(64 << 20, test::at(2s)));
+  CHECK(count_in_files(folder.path(), gone.content(7)) == 0);
+}
+
 TEST_CASE("rings and plain calls of many sizes read what was written") {
   for (const auto cache : {disk_options::caching::page_cache, disk_options::caching::direct})
     for (const auto submit : {disk_options::submission::ring, disk_options::submission::calls}) {

@@ -46,6 +46,21 @@ TEST_SUITE("actors/cache") {
     CHECK(w.pool.waiting() == 0);
   }
 
+  TEST_CASE("when all that may read files hang, no folder is waited for") {
+    pool_world w{4};
+    for (const char name : {'a', 'b'}) w.add("/x", name);
+    w.add("/y", 'y');  // of the same mount
+    w.begin();
+    w.add("/z", 'z');
+    w.refuse(400ms);
+    CHECK(w.refused.empty());
+    w.add("", 'v');
+    w.refuse(600ms);
+    CHECK(w.refused == "z");
+    w.begin(600ms);
+    CHECK(w.ran == "abyv");
+  }
+
   TEST_CASE("readers of files leave a worker for those who verify, and one for other folders") {
     pool_world w{4};
     for (const char name : {'a', 'b', 'c', 'd'}) w.add("/x", name);
