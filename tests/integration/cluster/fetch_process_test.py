@@ -136,7 +136,10 @@ class FetchProcess(cluster.ClusterTest):
                 wait_until('no process is left', lambda p=process: is_gone(p))
                 if how != 'kill':
                     self.assertEqual(code, 0)
-                    self.assertEqual(self.warnings(node, before), [])
+                    warned = self.warnings(node, before)
+                    if how == 'group':  # both end at once: a word to the other may be under way
+                        warned = [line for line in warned if 'remote.message.dropped' not in line]
+                    self.assertEqual(warned, [])
                     self.assertIsNone(status_of(process))  # waited for, too
 
     def test_an_arena_without_room_is_told_and_costs_only_hits(self):

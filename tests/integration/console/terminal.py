@@ -59,7 +59,10 @@ class Terminal:
         finish = time.monotonic() + DEADLINE
         while self.process.poll() is None and time.monotonic() < finish:
             self.pump(0.05)
-        self.pump(0.1)
+        known = -1
+        while known != len(self.output):  # what a terminal has, it may give in pieces
+            known = len(self.output)
+            self.pump(0.1)
         return self.process.poll()
 
     def is_restored(self):
