@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -19,7 +18,6 @@ namespace {
 
 using self_ptr = kv_writer_actor::stateful_pointer<kv_writer_state>;
 using policy::write_end;
-using service_key = std::pair<node_id, uint64_t>;
 
 constexpr std::chrono::milliseconds tick_interval{500};
 constexpr std::chrono::seconds ask_again{5};
@@ -45,10 +43,6 @@ constexpr std::array<const char*, policy::write_ends> end_names{"stored",
 
 std::chrono::nanoseconds now_of(self_ptr self) {
   return self->clock().now().time_since_epoch();
-}
-
-service_key key_of(const actor_ref& ref) {
-  return {ref.node, ref.actor};
 }
 
 write_end end_of(wire::KvPutOutcome outcome) {
@@ -155,6 +149,12 @@ void on_no_answer(self_ptr self, const policy::write_put& put, uint64_t lease, c
 // False: no room to stage it now.
 bool send_put(self_ptr self, const policy::write_put& put) {
   kv_writer_state& state = self->state;
+  const auto store = state.directory.find(*state.setup.hub, put.store);
+  if (!store) {  // no link to it now
+    state.card.count("puts_unanswered");
+    state.lanes.unanswered(put.number, now_of(self));
+    return true;
+  }
   const persist_blocks& job = state.jobs.at(put.job);
   const auto deadline = state.setup.config.put_deadline;
   const std::span parts = std::span{*job.blocks}.subspan(put.first);
@@ -164,15 +164,14 @@ bool send_put(self_ptr self, const policy::write_put& put) {
     state.lanes.answered(put.number, {}, now_of(self));
     return true;
   }
-  const kv_store_actor store = state.stores.at(state.by_id.at(put.store)).handle;
   const uint64_t lease = staged->lease;
-  self->request(store, deadline + answer_slack, put_of(state, job, put.first, *staged))
+  self->request(*store, deadline + answer_slack, put_of(state, job, put.first, *staged))
       .then(
           [self, put, lease](const wire::msg<wire::KvPutDone>& done) {
             on_answer(self, put, lease, done);
           },
           [self, put, lease](const caf::error& e) { on_no_answer(self, put, lease, from_caf(e)); });
-  state.card.sent(store);
+  state.card.sent(*store);
   state.card.count("puts");
   return true;
 }
@@ -215,79 +214,39 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> on_purge(self_ptr self, u
   return promise;
 }
 
-void use_store(self_ptr self, const service_key& key, const wire::KvInfo::Reader& info) {
+void use_store(self_ptr self,
+               const store_directory::service_key& key,
+               const wire::KvInfo::Reader& info) {
   kv_writer_state& state = self->state;
-  const auto found = state.stores.find(key);
-  if (found == state.stores.end()) return;  // gone meanwhile
-  const storage::block_key id{info.getStore().getHi(), info.getStore().getLo()};
-  const auto [named, fresh] = state.by_id.try_emplace(id, key);
-  if (!fresh && named->second != key) {  // another life of the same folder, or a copy of it
-    const auto other = state.stores.find(named->second);
-    if (other != state.stores.end() && other->second.epoch > info.getEpoch())
-      return state.card.count("older_lives");  // asked again, in case the newer one goes
-    if (other != state.stores.end()) other->second.id.reset();
-    named->second = key;
-  }
-  found->second.id = id;
-  found->second.epoch = info.getEpoch();
-  const policy::store_site site{id.hi, id.lo, std::max<uint64_t>(1, info.getCapacityBytes())};
+  const auto named = state.directory.name(key, info);
+  if (named == store_directory::named::older_life) state.card.count("older_lives");
+  if (named != store_directory::named::taken) return;
+  const policy::store_site site{info.getStore().getHi(), info.getStore().getLo(),
+                                std::max<uint64_t>(1, info.getCapacityBytes())};
   state.lanes.set_store({site, info.getGroupBlocks(), std::clamp(info.getReplicas(), 1u, 3u)},
                         now_of(self));
   state.setup.budget->open(state.lanes.stores());
   pump(self);
 }
 
-void drop_store(self_ptr self, const service_key& key) {
-  kv_writer_state& state = self->state;
-  const auto found = state.stores.find(key);
-  if (found == state.stores.end()) return;
-  const auto id = found->second.id;
-  state.stores.erase(found);
-  if (!id) return;  // not known, or a newer life of the same folder has taken its place
-  state.by_id.erase(*id);
-  state.lanes.remove_store(*id, now_of(self));
-  state.setup.budget->open(state.lanes.stores());
-}
-
 // Every store that is named and has not said who it is, again after a while.
 void ask_stores(self_ptr self) {
   kv_writer_state& state = self->state;
-  for (const auto& [key, ref] : state.services) {
-    auto found = state.stores.find(key);
-    if (found == state.stores.end()) {
-      auto handle = state.setup.hub->resolve<kv_store_actor>(ref);
-      if (!handle) continue;  // no link yet
-      found = state.stores.emplace(key, writer_store{*handle, {}, {}}).first;
-    }
-    writer_store& store = found->second;
-    if (store.id || store.ask_at > now_of(self)) continue;
-    store.ask_at = now_of(self) + ask_again;
-    self->request(store.handle, ask_again, wire::draft<wire::KvInfoQuery>{}.freeze())
-        .then(
-            [self, key](const wire::msg<wire::KvInfo>& info) { use_store(self, key, info.get()); },
-            [self](const caf::error&) { self->state.card.count("stores_silent"); });
-    state.card.sent(store.handle);
+  for (const auto& [key, store] :
+       state.directory.to_ask(*state.setup.hub, now_of(self), ask_again)) {
+    self->request(store, ask_again, wire::draft<wire::KvInfoQuery>{}.freeze())
+        .then([self, key = key](
+                  const wire::msg<wire::KvInfo>& info) { use_store(self, key, info.get()); },
+              [self](const caf::error&) { self->state.card.count("stores_silent"); });
+    state.card.sent(store);
   }
 }
 
 void on_members(self_ptr self, const wire::Members::Reader& members) {
   kv_writer_state& state = self->state;
-  std::map<service_key, actor_ref> present;
-  for (const auto record : members.getRecords()) {
-    const bool own = record.getId().getHi() == members.getSelf().getHi() &&
-                     record.getId().getLo() == members.getSelf().getLo();
-    if (record.getState() != wire::NodeState::ALIVE && !own) continue;
-    for (const auto service : record.getServices()) {
-      if (service.getKind() != "kvstore") continue;
-      const actor_ref ref = read_ref(service.getActor());
-      present.emplace(key_of(ref), ref);
-    }
-  }
-  std::vector<service_key> gone;
-  for (const auto& [key, store] : state.stores)
-    if (!present.contains(key)) gone.push_back(key);
-  state.services = std::move(present);
-  for (const service_key& key : gone) drop_store(self, key);
+  for (const storage::block_key& id : state.directory.take(members))
+    state.lanes.remove_store(id, now_of(self));
+  state.setup.budget->open(state.lanes.stores());
   ask_stores(self);
   pump(self);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/cache/kv_writer_config.hpp"
+#include "actors/cache/store_directory.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/messages/cache.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -14,7 +15,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace deepinfer {
@@ -26,14 +26,6 @@ struct kv_writer_setup {
   storage::writer_ref writer;           ///< id: the same for all lives of this node
   /// Shared with the engines of this node.
   std::shared_ptr<persist_budget> budget;
-};
-
-/// A store as the member table names it; `id` once it has answered.
-struct writer_store {
-  kv_store_actor handle;
-  std::optional<storage::block_key> id;
-  uint64_t epoch = 0;  ///< of the life that has `id`
-  std::chrono::nanoseconds ask_at{};
 };
 
 /// An order to let go of a scope, until what is on its way of it has arrived or is lost.
@@ -51,9 +43,7 @@ struct kv_writer_state {
   actor_ref self_ref;
   policy::write_lanes lanes;
   std::unique_ptr<staging_area> staging;
-  std::map<std::pair<node_id, uint64_t>, actor_ref> services;  ///< all that are named
-  std::map<std::pair<node_id, uint64_t>, writer_store> stores;
-  std::map<storage::block_key, std::pair<node_id, uint64_t>> by_id;
+  store_directory directory;
   std::map<uint64_t, persist_blocks> jobs;
   uint64_t next_job = 1;
   uint64_t stored_bytes = 0;  ///< and what of it was told at the last tick

@@ -249,6 +249,32 @@ TEST_SUITE("actors/cache") {
     CHECK(w.gauges()["dropped"] == 0);
   }
 
+  TEST_CASE("after a link to a store was lost and is back, blocks reach that life again") {
+    kv_writer_config config;
+    config.left_out = seconds{5};
+    writer_world w{config};
+    const auto store = w.add_store("store", 1);
+    REQUIRE(w.persist(100, 0, 2));
+    REQUIRE(store->puts.size() == 1);
+    w.world.network.partition({"engine"}, {"store"});
+    w.world.advance(seconds{10});
+    REQUIRE(w.persist(200, 0, 1));  // nobody to send it to: dropped at once, not kept
+    CHECK(w.budget->used() == 0);
+    CHECK(store->puts.size() == 1);
+    CHECK(w.gauges()["dropped"] == 1);
+    CHECK(w.gauges()["staged_bytes"] == 0);
+    // The member table is the same as before: it was shorter than a death, and nobody tells it.
+    w.world.network.heal();
+    w.home.transport->dial("store");
+    w.world.advance(seconds{6});
+    CHECK(w.gauges()["stores"] == 1);
+    REQUIRE(w.persist(300, 0, 2));
+    CHECK(store->puts.size() == 2);
+    CHECK(store->blocks.size() == 4);
+    CHECK(w.gauges()["stored"] == 4);
+    CHECK(w.gauges()["dropped"] == 1);
+  }
+
   TEST_CASE("a store that does not say who it is gets nothing until it does") {
     writer_world w;
     remote_node& node = w.world.start("mute");
