@@ -35,7 +35,8 @@ struct fetch_io_over {
 
 struct fetch_tick {};
 
-using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<fetch_pulled>,
+using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<wire::msg<wire::Members>>,
+                                                   caf::reacts_to<fetch_pulled>,
                                                    caf::reacts_to<fetch_read_over>,
                                                    caf::reacts_to<fetch_io_over>,
                                                    caf::reacts_to<fetch_tick>>;

@@ -1,6 +1,7 @@
 #include "actors/cache/kv_fetch.hpp"
 
 #include "actors/cache/fetch_pull.hpp"
+#include "actors/cache/store_directory.hpp"
 #include "actors/messages/errors.hpp"
 
 #include <unistd.h>
@@ -167,6 +168,14 @@ void on_tick(self_ptr self) {
   run_effects(self);
 }
 
+/// Stores that could be read from now.
+uint64_t reachable_stores(const kv_fetch_state& state) {
+  return static_cast<uint64_t>(
+      std::count_if(state.stores.begin(), state.stores.end(), [&](const actor_ref& store) {
+        return bool(state.setup.hub->resolve<kv_store_actor>(store));
+      }));
+}
+
 std::string describe(const kv_fetch_state& state) {
   const auto f = state.core->state();
   return std::to_string(f.fetches) + " fetches, " + std::to_string(f.batches) +
@@ -202,6 +211,7 @@ void set_gauges(kv_fetch_state& state, std::chrono::nanoseconds now) {
       {"answers_late", f.late_answers},
       {"reads_without_room", f.starved},
       {"askers", state.askers.size()},
+      {"stores", reachable_stores(state)},
       {"works_waiting", state.pool->waiting()},
       {"works_late", state.pool->late(now)},
       {"process", static_cast<uint64_t>(::getpid())}};
@@ -267,6 +277,10 @@ kv_fetch_impl_actor::behavior_type kv_fetch(
       [self](const wire::msg<wire::Inspect>&) {
         set_gauges(self->state, now_of(self));
         return self->state.card.info(*self, describe(self->state));
+      },
+      [self](const wire::msg<wire::Members>& msg) {
+        self->state.stores =
+            store_directory::listed_in(msg.get(), store_directory::own_node::listed);
       },
       [self](const fetch_pulled& pulled) { fetch_pull{self}.pulled(pulled); },
       [self](const fetch_read_over& over) { fetch_pull{self}.read_over(over); },

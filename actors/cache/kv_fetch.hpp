@@ -58,6 +58,7 @@ struct kv_fetch_state {
   std::map<fetch::ticket_id, open_fetch> fetches;
   std::map<caf::actor_addr, std::set<fetch::ticket_id>> askers;
   std::map<uint64_t, pulled_batch> pulls;
+  std::vector<actor_ref> stores;  ///< of the member table; orders to read name theirs themselves
   bool ticking = false;
   bool running_effects = false;
   std::chrono::nanoseconds folders_closed{};

@@ -6,18 +6,22 @@ namespace deepinfer {
 
 using storage::block_key;
 
-std::vector<block_key> store_directory::take(wire::Members::Reader members) {
-  services_.clear();
+std::vector<actor_ref> store_directory::listed_in(wire::Members::Reader members, own_node listed) {
+  std::vector<actor_ref> found;
   for (const auto record : members.getRecords()) {
     const bool own = record.getId().getHi() == members.getSelf().getHi() &&
                      record.getId().getLo() == members.getSelf().getLo();
-    if (own ? own_ == own_node::left_out : record.getState() != wire::NodeState::ALIVE) continue;
-    for (const auto service : record.getServices()) {
-      if (service.getKind() != "kvstore") continue;
-      const actor_ref ref = read_ref(service.getActor());
-      services_.emplace(service_key{ref.node, ref.actor}, ref);
-    }
+    if (own ? listed == own_node::left_out : record.getState() != wire::NodeState::ALIVE) continue;
+    for (const auto service : record.getServices())
+      if (service.getKind() == "kvstore") found.push_back(read_ref(service.getActor()));
   }
+  return found;
+}
+
+std::vector<block_key> store_directory::take(wire::Members::Reader members) {
+  services_.clear();
+  for (const actor_ref& ref : listed_in(members, own_))
+    services_.emplace(service_key{ref.node, ref.actor}, ref);
   std::vector<block_key> gone;
   for (auto at = stores_.begin(); at != stores_.end();) {
     if (services_.contains(at->first)) {

@@ -22,6 +22,10 @@ public:
 
   explicit store_directory(own_node own = own_node::listed) : own_(own) {}
 
+  /// The stores that a member table names.
+  [[nodiscard]] static std::vector<actor_ref> listed_in(wire::Members::Reader members,
+                                                        own_node own);
+
   /// The member table now. Ids of stores that answered and are not in it any more.
   [[nodiscard]] std::vector<storage::block_key> take(wire::Members::Reader members);
 

@@ -254,6 +254,7 @@ private:
       whole.memory = *std::move(memory);
       const kv_fetch_impl_actor made = system->spawn(kv_fetch, whole);
       caf::anon_send(console, track_actor{"kv_fetch", made});
+      caf::anon_send(membership, watch_members{made});
       if (const auto ref = setup.hub->export_actor(kv_fetch_actor{made}))
         caf::anon_send(
             membership,

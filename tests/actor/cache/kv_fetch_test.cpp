@@ -2,6 +2,7 @@
 
 #include "actors/cache/fetch_io.hpp"
 #include "actors/cache/fetch_locator.hpp"
+#include "tests/actor/cache/check_peers.hpp"
 #include "tests/support/block_chain.hpp"
 #include "tests/support/remote_world.hpp"
 
@@ -217,6 +218,30 @@ struct fetch_world {
 }  // namespace
 
 TEST_SUITE("actors/cache") {
+  TEST_CASE("it says how many of the cluster's stores it could read from") {
+    fetch_world w;
+    const auto told = [&w] {
+      const auto info = w.world.ask<wire::msg<wire::ActorInfo>>(*w.engine, kv_fetch_actor{w.sut},
+                                                                wire::msg<wire::Inspect>{});
+      REQUIRE(info);
+      for (const auto counter : info->get().getCounters())
+        if (counter.getName() == "stores") return counter.getValue();
+      return int64_t{-1};
+    };
+    CHECK(told() == 0);
+    caf::anon_send(w.sut, test::members_of({{"kvstore", w.stores[0].self, {}},
+                                            {"kv_check", w.stores[0].self, {}},
+                                            {"kvstore", w.stores[1].self, {}}}));
+    w.world.run();
+    CHECK(told() == 2);
+    w.world.network.kill("store1:1");
+    w.world.advance(5s);
+    CHECK(told() == 1);
+    caf::anon_send(w.sut, test::members_of({}));
+    w.world.run();
+    CHECK(told() == 0);
+  }
+
   TEST_CASE("blocks of a store lie in shared memory, verified, and its memory is free at once") {
     fetch_world w;
     const auto answer = w.fetch(1);

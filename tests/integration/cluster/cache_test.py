@@ -23,6 +23,10 @@ def system(first=0, lines=28):
     return {'role': 'system', 'content': '\n'.join(LINES[first:first + lines])}
 
 
+def is_engine(role):
+    return any(part in role for part in ('prefill', 'decode')) or role == 'all'
+
+
 class Site:
     """Nodes of one cluster, one process for each role, and a store of its own."""
 
@@ -58,13 +62,37 @@ class Site:
         return self.nodes['gateway,controller']
 
     def ready(self, stores=1):
+        """Until every part of the cache knows all stores: what is computed from now on is stored
+        where it belongs, and what is stored is read."""
+        self.known(stores)
+        if stores > 0:  # a fetch process starts once there is a store
+            wait_until('fetch processes', lambda: self.fetches_from(stores))
+        return self
+
+    def known(self, stores=1):
+        """Until those who look prompts up and those who write know all stores."""
         self.gateway.wait_ready()
         wait_until('stores known', lambda: self.sum('kv_check', 'stores') == stores)
-        # which starts once there is a store; until then all hits are computed
-        for role, node in self.nodes.items():
-            if 'prefill' in role and stores > 0:
-                wait_until('a fetch process', lambda n=node: n.counter('kv_fetch', 'process'))
+        writers = {node.id for role, node in self.nodes.items() if is_engine(role)}
+        # a node's own table may be older than the gateway's
+        wait_until('stores known to writers', lambda: self.counts('kv_writer', 'stores', writers) ==
+                   {writer: stores for writer in writers})
         return self
+
+    def counts(self, kind, name, nodes):
+        """{node id: counter} of the actors of a kind on these nodes."""
+        return {actor['node']: actor['counters'].get(name, 0)
+                for actor in self.gateway.topology()['actors']
+                if actor['kind'] == kind and actor['node'] in nodes}
+
+    def fetches_from(self, stores):
+        """Whether each prefill engine knows a fetch process that reaches all stores."""
+        prefills = {node.id for role, node in self.nodes.items()
+                    if 'prefill' in role or role == 'all'}
+        fetchers = [actor['counters'] for actor in self.gateway.topology()['actors']
+                    if actor['kind'] == 'kv_fetch']
+        return (self.counts('prefill', 'fetchers', prefills) == {one: 1 for one in prefills} and
+                fetchers != [] and all(one.get('stores') == stores for one in fetchers))
 
     def sum(self, kind, name):
         return self.gateway.counter(kind, name)
@@ -205,7 +233,7 @@ class Cache(cluster.ClusterTest):
         said, _ = site.talk(3)
         self.assertEqual(said, cold)
         site.kill('kvstore-a')
-        wait_until('one store left', lambda: site.sum('kv_check', 'stores') == 1)
+        site.ready(stores=1)
         again, hits = site.talk(3)
         self.assertEqual(again, cold)
         self.assertGreater(hits[0], 256)
@@ -229,7 +257,7 @@ class Cache(cluster.ClusterTest):
         self.assertGreater(hits[0], 256)
         # it really lies there: without the new store a part of the beginning is gone
         site.kill('kvstore-a')
-        wait_until('one store left', lambda: site.sum('kv_check', 'stores') == 1)
+        site.ready(stores=1)
         self.assertGreater(site.sum('kv_store', 'blocks'), 0)
         lost, _ = site.talk(1)
         self.assertEqual(lost, said[:1])
@@ -298,8 +326,7 @@ class Cache(cluster.ClusterTest):
         got = self.cluster.command('kv', 'purge', '--cluster', self.cluster.name, '--key-from-stdin', text='alice')
         self.assertEqual(got.returncode, 1)
         self.assertIn('NOT DONE: kvstore', got.stdout.decode())
-        site.start('kvstore-b')
-        wait_until('both stores', lambda: site.sum('kv_check', 'stores') == 2)
+        site.start('kvstore-b').ready(stores=2)
         code, answer, why = self.purge('--key-from-stdin', text='alice')
         self.assertEqual((code, answer.get('complete')), (0, True), (why, answer))
         self.assertEqual(answer['orders'][0]['blocks'], kept)

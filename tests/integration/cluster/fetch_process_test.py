@@ -54,8 +54,7 @@ class FetchProcess(cluster.ClusterTest):
 
     def start(self, *roles, **settings):
         self.site = Site(self, **settings).start('gateway,controller', *roles, 'kvstore')
-        self.site.gateway.wait_ready()
-        return self.site
+        return self.site.known()
 
     def warnings(self, node, since=0):
         return [line for line in node.log()[since:].splitlines() if re.match(r'\S+ (warn|error) ', line)]

@@ -34,6 +34,7 @@ class StoreDamage(cluster.ClusterTest):
         node = self.cluster.start('--roles', 'all', '--model', MODEL,
                                   '--set', f'kvstore.path={base}')
         node.wait_ready()
+        wait_until('the store known', lambda: node.counter('kv_writer', 'stores') == 1)
         status, _, data = cluster.call(node.http, 'POST', '/v1/chat/completions',
                                        chat_body(PROMPT, max_tokens=8), timeout=60)
         self.assertEqual(status, 200, data)
