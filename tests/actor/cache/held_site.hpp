@@ -1,40 +1,19 @@
 #pragma once
 
+#include "tests/actor/cache/held_io.hpp"
 #include "tests/actor/cache/store_site.hpp"
-
-#include <utility>
-#include <vector>
 
 namespace deepinfer::test {
 
 /// A store whose device answers when the test wants.
-struct held_site : store_site {
-  bool held = false;          ///< from now on work is kept
-  std::vector<io_work> kept;  ///< in the order it came
-
+struct held_site : held_io, store_site {
   held_site() {
-    spawn_io = [this] {
-      return kv_io_actor{
-          home.world.system.spawn([this](kv_io_actor::pointer self) -> kv_io_actor::behavior_type {
-            return {
-                [this, self](const io_work& work) {
-                  if (held) return kept.push_back(work);
-                  work.run();
-                  self->send(work.reply_to, io_done{work.number});
-                },
-                [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
-            };
-          })};
-    };
+    spawn_io = [this] { return held_io::spawn(home.world); };
   }
 
-  /// The device answers: what was kept is done, and what follows from it.
+  /// What was kept is done, and what follows from it.
   void let_go() {
-    held = false;
-    for (const io_work& work : std::exchange(kept, {})) {
-      work.run();
-      caf::anon_send(work.reply_to, io_done{work.number});
-    }
+    held_io::let_go();
     run();
   }
 

@@ -1,21 +1,21 @@
 #include "actors/cache/kv_sweep.hpp"
 
+#include "tests/actor/cache/held_io.hpp"
 #include "tests/actor/cache/store_site.hpp"
 
 namespace deepinfer {
 
 using namespace std::chrono_literals;
+using test::held_io;
 using test::make_chain;
 using test::store_site;
 
 namespace {
 
-/// A store with its upkeep, which runs until the site ends.
-struct swept_site : store_site {
+/// A store with its upkeep, which runs until the site ends; the held I/O actor is the upkeep's.
+struct swept_site : held_io, store_site {
   kv_sweep_config sweeping;
   kv_sweep_actor sweep;
-  bool held = false;          ///< the I/O actor of the sweep keeps its work
-  std::vector<io_work> kept;  ///< by it
 
   ~swept_site() {
     caf::anon_send_exit(sweep, caf::exit_reason::kill);
@@ -30,19 +30,7 @@ struct swept_site : store_site {
     setup.hub = &home.hub;
     setup.store = local;
     setup.wall = [this] { return wall(); };
-    setup.spawn_io = [this] {
-      return kv_io_actor{
-          home.world.system.spawn([this](kv_io_actor::pointer self) -> kv_io_actor::behavior_type {
-            return {
-                [this, self](const io_work& work) {
-                  if (held) return kept.push_back(work);
-                  work.run();
-                  self->send(work.reply_to, io_done{work.number});
-                },
-                [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
-            };
-          })};
-    };
+    setup.spawn_io = [this] { return held_io::spawn(home.world); };
     sweep = home.world.system.spawn(kv_sweep, setup);
   }
 };

@@ -5,6 +5,7 @@
 #include "actors/cache/kv_store.hpp"
 #include "actors/cache/kv_wire.hpp"
 #include "storage/memory/memory_store.hpp"
+#include "tests/actor/cache/held_io.hpp"
 #include "tests/support/block_chain.hpp"
 #include "tests/support/remote_world.hpp"
 
@@ -32,6 +33,7 @@ struct moving_store {
   uint64_t capacity = 16 << 20;
   uint32_t replicas = 1, group_blocks = mover_group;
   kv_mover_config config;
+  held_io moving_io;  ///< of the mover
 
   remote_node* node = nullptr;  ///< null: does not live
   kv_backing backing;
@@ -214,7 +216,7 @@ private:
     moving.transport = setup.transport;
     moving.store = one.store;
     moving.wall = setup.wall;
-    moving.spawn_io = setup.spawn_io;
+    moving.spawn_io = [&one] { return one.moving_io.spawn(one.node->world); };
     one.mover = one.node->world.system.spawn(kv_mover, moving);
     run();
   }
