@@ -166,21 +166,36 @@ void kv_mover_core::work_done() {
 
 // ---- purges
 
-void kv_mover_core::remember_sent(const storage::block_key& owner, storage::scope_id scope) {
+void kv_mover_core::remember_sent(const storage::block_key& owner,
+                                  storage::scope_id scope,
+                                  std::chrono::nanoseconds read_at) {
   kv_mover_state& state = self_->state;
-  state.sent.push_back({scope, state.group->head, owner, now()});
-  if (state.sent.size() > most_sent) state.sent.pop_front();
+  if (state.sent.size() >= most_sent && !state.sent.contains({owner, scope})) {
+    const auto earlier = [](const auto& a, const auto& b) { return a.second < b.second; };
+    state.sent.erase(std::min_element(state.sent.begin(), state.sent.end(), earlier));
+  }
+  state.sent[{owner, scope}] = now();
+  const auto purged = state.purged.find(scope);
+  if (purged != state.purged.end() && purged->second >= read_at)  // between reading and sending
+    state.purges_due[{owner, scope}] = now() + purges_followed;
 }
 
-/// A scope that is purged here while some of it is on its way may arrive where the purge was
-/// already (SEC-4). It is purged there once more; blocks that belong to the scope by then are lost.
+/// A scope that is purged here while some of it is on its way, or was sent lately, may arrive where
+/// the purge was already (SEC-4). It is purged there once more; blocks that belong to the scope by
+/// then are lost. Groups that were given away count as well: what was purged here meanwhile looks
+/// the same.
 void kv_mover_core::follow_purges() {
   kv_mover_state& state = self_->state;
-  while (!state.sent.empty() && now() - state.sent.front().at > purges_followed)
-    state.sent.pop_front();
-  for (const storage::scope_id scope : state.setup.backing.purges->take())
-    for (const sent_copy& copy : state.sent)
-      if (copy.scope == scope) state.purges_due[{copy.owner, scope}] = now() + purges_followed;
+  const auto is_over = [time = now()](const auto& entry) {
+    return time - entry.second > purges_followed;
+  };
+  std::erase_if(state.sent, is_over);
+  std::erase_if(state.purged, is_over);
+  for (const storage::scope_id scope : state.setup.backing.purges->take()) {
+    state.purged[scope] = now();
+    for (const auto& [target, at] : state.sent)
+      if (target.second == scope) state.purges_due[target] = now() + purges_followed;
+  }
   if (state.open > 0) return;  // what is on its way arrives first
   for (auto at = state.purges_due.begin(); at != state.purges_due.end();) {
     const auto [target, ends] = *at;

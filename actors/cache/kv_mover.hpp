@@ -86,13 +86,6 @@ struct mover_walk {
   uint64_t seen = 0, waiting = 0;
 };
 
-/// Something that was sent: if its scope is purged here at that time, it is purged there, too.
-struct sent_copy {
-  storage::scope_id scope{};
-  storage::block_key head, owner;
-  std::chrono::nanoseconds at{};
-};
-
 struct kv_mover_state {
   actor_card card;
   kv_mover_setup setup;
@@ -107,8 +100,9 @@ struct kv_mover_state {
   std::function<void()> then;  ///< follows the work of the I/O actor
   std::optional<mover_walk> walk;
   std::optional<moving_group> group;
-  std::deque<sent_copy> sent;
   using purge_target = std::pair<storage::block_key, storage::scope_id>;  ///< a store, a scope
+  std::map<purge_target, std::chrono::nanoseconds> sent;                  ///< lately, when
+  std::map<storage::scope_id, std::chrono::nanoseconds> purged;           ///< here, heard of when
   std::map<purge_target, std::chrono::nanoseconds> purges_due;            ///< until when
   std::set<purge_target> purges_asked;
   uint64_t last_seen = 0, last_waiting = 0;  ///< of the last walk

@@ -28,7 +28,9 @@ private:
   void begin_walk(policy::walk_kind kind);
   void end_walk();
   void give_up_walk();
-  void remember_sent(const storage::block_key& owner, storage::scope_id scope);
+  void remember_sent(const storage::block_key& owner,
+                     storage::scope_id scope,
+                     std::chrono::nanoseconds read_at);
   void follow_purges();
   void ask_to_purge(const storage::block_key& owner, storage::scope_id scope);
 
@@ -45,7 +47,10 @@ private:
   void owner_has(moving_group& group, wire::KvHas::Reader has);
   void send(moving_group& group);
   void send_copies(moving_group& group, size_t count);
-  void copies_read(moving_group& group, size_t count, const std::shared_ptr<read_work>& read);
+  void copies_read(moving_group& group,
+                   size_t count,
+                   const std::shared_ptr<read_work>& read,
+                   std::chrono::nanoseconds read_at);
   void copies_answered(moving_group& group,
                        const std::vector<size_t>& sent,
                        size_t count,
@@ -57,7 +62,7 @@ private:
   void owner_done(moving_group& group);
   void give_away(moving_group& group);
   void given_away(moving_group& group, const result<uint64_t>& removed);
-  void moved(moving_group& group);
+  void moved();
   void over(bool waits);
 
   /// The walk goes on with the next message, or after a pause.

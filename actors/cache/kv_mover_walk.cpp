@@ -157,7 +157,7 @@ void kv_mover_core::page_loaded(moving_group& group, result<std::vector<group_bl
   group.owner = 0;
   group.next = stage::choose_owner;
   if (!group.page.empty()) return choose_owner(group);
-  group.doing == phase::copying ? copied(group) : moved(group);
+  group.doing == phase::copying ? copied(group) : moved();
 }
 
 void kv_mover_core::choose_owner(moving_group& group) {
@@ -273,15 +273,16 @@ void kv_mover_core::send_copies(moving_group& group, size_t count) {
   read->admitted = count;
   work([store = state.setup.backing.store, read,
         clocks = clocks()] { read_blocks(*store, *read, clocks); },
-       [this_ = *this, count, read](bool goes_on) mutable {
-         if (goes_on) return this_.copies_read(*this_.self_->state.group, count, read);
+       [this_ = *this, count, read, read_at = now()](bool goes_on) mutable {
+         if (goes_on) return this_.copies_read(*this_.self_->state.group, count, read, read_at);
          static_cast<void>(this_.self_->state.staging->leases().release(read->room.lease));
        });
 }
 
 void kv_mover_core::copies_read(moving_group& group,
                                 size_t count,
-                                const std::shared_ptr<read_work>& read) {
+                                const std::shared_ptr<read_work>& read,
+                                std::chrono::nanoseconds read_at) {
   kv_mover_state& state = self_->state;
   auto& leases = state.staging->leases();
   std::vector<size_t> sent;
@@ -302,7 +303,7 @@ void kv_mover_core::copies_read(moving_group& group,
   static_cast<void>(
       leases.renew(read->room.lease, now(), state.setup.config.put_deadline + 2 * answer_slack));
   const auto put = copy_of(group.page, std::span{group.left}.first(count), *read, sender());
-  remember_sent(owner, group.page[sent.front()].record.scope);
+  remember_sent(owner, group.page[sent.front()].record.scope, read_at);
   state.card.count("puts");
   ask<wire::msg<wire::KvPutDone>>(
       *there, put,
@@ -414,16 +415,13 @@ void kv_mover_core::given_away(moving_group& group, const result<uint64_t>& remo
     state.card.count("groups_in_use");
     return over(true);
   }
-  if (group.page.size() < state.setup.config.batch_blocks) return moved(group);
+  if (group.page.size() < state.setup.config.batch_blocks) return moved();
   group.next = stage::load;
   go_on();
 }
 
-void kv_mover_core::moved(moving_group& group) {
-  kv_mover_state& state = self_->state;
-  state.card.count("groups_moved");
-  // It is not here because it was given away: no purge of anything.
-  std::erase_if(state.sent, [&](const sent_copy& copy) { return copy.head == group.head; });
+void kv_mover_core::moved() {
+  self_->state.card.count("groups_moved");
   over(false);
 }
 

@@ -379,6 +379,92 @@ TEST_SUITE("actors/cache/kv_mover") {
     CHECK(site.holders(kept, 0) == std::set<uint64_t>{2});
   }
 
+  TEST_CASE("an evicted head and the purge of another tenant take nothing of a group elsewhere") {
+    for (const uint64_t evicting : {1, 2}) {
+      CAPTURE(evicting);
+      mover_site site;
+      site.config.linger = 20s;
+      site.start(1);
+      site.start(2);
+      const auto kept = foreign_chain(site, 1, 1);
+      const auto gone = foreign_chain(site, 1, 8, 3000, 1000, "t1");
+      site.put(1, kept, 0, 1);
+      site.put(1, gone, 0, 8);
+      site.advance(63s);
+      REQUIRE(site.holders(kept, 0) == std::set<uint64_t>{1, 2});
+      REQUIRE(site.holders(gone, 7) == std::set<uint64_t>{1, 2});
+      // room is made, and the first to go is over its share
+      moving_store& one = *site.stores.at(evicting);
+      one.blocks().set_quota(kept.scope, 0);
+      const auto stats = one.blocks().stats();
+      const uint64_t room = one.capacity - (stats.live_bytes - 1);
+      REQUIRE(one.blocks().make_room(room, site.clocks(one)));
+      const uint64_t other = 3 - evicting;
+      REQUIRE(site.holders(kept, 0) == std::set<uint64_t>{other});
+      REQUIRE(site.holders(gone, 7) == std::set<uint64_t>{1, 2});
+      // as an operator's order, which reaches all stores
+      site.purge(1, gone.scope);
+      site.purge(2, gone.scope);
+      site.advance(10s);
+      CHECK(site.holders(kept, 0) == std::set<uint64_t>{other});
+      for (uint32_t i = 0; i < 8; ++i) CHECK(site.holders(gone, i).empty());
+      // in time the owner has the group, as it lets it
+      one.blocks().set_quota(kept.scope, UINT64_MAX);
+      site.advance(300s);
+      CHECK(site.holders(kept, 0) == std::set<uint64_t>{2});
+      for (uint32_t i = 0; i < 8; ++i) CHECK(site.holders(gone, i).empty());
+    }
+  }
+
+  TEST_CASE("a purge is followed whenever it comes, also just before a group is given away") {
+    for (uint32_t tenth = 0; tenth < 12; ++tenth) {
+      CAPTURE(tenth);
+      mover_site site;
+      site.config.linger = 10s;
+      site.config.bytes_per_second = 16'000;  // so that it leaves between two ticks
+      site.start(1);
+      site.start(2);
+      const auto gone = foreign_chain(site, 1, 8);
+      site.put(1, gone, 0, 8);
+      while (site.gauge(1, "groups_leaving") == 0) site.advance(100ms);
+      REQUIRE(site.holders(gone, 0) == std::set<uint64_t>{1, 2});
+      site.advance(9s + tenth * 100ms);
+      // the order reached the owner before the blocks did, so only this store hears of it
+      site.purge(1, gone.scope);
+      site.advance(10s);
+      for (uint32_t i = 0; i < 8; ++i) CHECK(site.holders(gone, i).empty());
+    }
+  }
+
+  TEST_CASE("what was read before a purge and is sent after it is purged where it goes") {
+    mover_site site;
+    site.start(1);
+    site.start(2);
+    const auto gone = foreign_chain(site, 1, 8);
+    site.put(1, gone, 0, 8);
+    moving_store& one = *site.stores.at(1);
+    site.advance(59s);
+    one.moving_io.held = true;
+    const auto reads = [&one] { return one.blocks().stats().read_blocks; };
+    while (reads() == 0) {  // everything up to the reading of bytes
+      for (const io_work& work : std::exchange(one.moving_io.kept, {})) {
+        work.run();
+        if (reads() != 0)
+          one.moving_io.kept.push_back({work.number, [] {}, work.reply_to});
+        else
+          caf::anon_send(work.reply_to, io_done{work.number});
+      }
+      if (reads() == 0) site.advance(100ms);
+    }
+    site.purge(1, gone.scope);
+    site.advance(3s);  // some ticks, while the device has not said that it is done
+    one.moving_io.let_go();
+    site.run();
+    CHECK(site.gauge(1, "blocks_copied") == 8);
+    site.advance(10s);
+    for (uint32_t i = 0; i < 8; ++i) CHECK(site.holders(gone, i).empty());
+  }
+
   TEST_CASE("a mover that is told to stop, or switched off, begins nothing") {
     mover_site site;
     site.config.bytes_per_second = 4000;
