@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace deepinfer {
 
@@ -16,6 +17,7 @@ struct cache_config {
   std::string persist_by = "decode";
   uint32_t min_hit_blocks = 2;
   std::string share = "tenant";
+  std::vector<std::string> public_prompts;
   std::chrono::milliseconds match_within{100};
   std::string fetch_policy = "timeout";
   std::chrono::milliseconds fetch_within{10000};
@@ -35,6 +37,10 @@ struct cache_config {
     v.field("share", share, one_of({"tenant", "organization"}),
             "Who may use the same blocks: a tenant alone, or all tenants of an organization whose "
             "requests name one (gateway.trust_tenant_header).");
+    v.field("public_prompts", public_prompts,
+            "Files of one system prompt each, which is no secret: blocks that are the beginning of "
+            "such a prompt and of nothing else are shared by all tenants. Read by gateways, at "
+            "their start.");
     v.field(
         "match_within", match_within, between(1, 10000),
         "How long a request waits to hear what is stored of its prompt; then it goes on without, "

@@ -14,7 +14,7 @@ result<void> check(const fetch::order& order, const fetch_config& config) {
     return failure{error_code::too_large, "a hit of " + std::to_string(order.keys.size()) +
                                               " blocks; kvfetch.max_blocks allows " +
                                               std::to_string(config.max_blocks)};
-  if (order.keys.empty() || order.group_blocks == 0 || order.tokens.empty() ||
+  if (order.keys.empty() || order.cut.group_blocks == 0 || order.tokens.empty() ||
       order.tokens.size() % order.keys.size() != 0)
     return failure{error_code::invalid_argument,
                    "keys, tokens and groups of a hit do not fit together"};
@@ -80,17 +80,15 @@ void fetch_core::admit() {
 
 void fetch_core::enlist(const ticket_id& id) {
   const ticket& t = tickets_.at(id);
-  const uint32_t size = t.order.group_blocks;
-  for (uint32_t group = 0; uint64_t{group} * size < t.end; ++group) want(id, group);
+  for (uint32_t group = 0; t.order.cut.first_of(group) < t.end; ++group) want(id, group);
   settle(id);
 }
 
 /// What is in memory is held, what others wait for is waited for, for the rest there is a new job.
 void fetch_core::want(const ticket_id& id, uint32_t group) {
   ticket& t = tickets_.at(id);
-  const uint32_t first = group * t.order.group_blocks;
-  const auto last =
-      static_cast<uint32_t>(std::min<uint64_t>(t.end, uint64_t{first} + t.order.group_blocks));
+  const auto first = static_cast<uint32_t>(t.order.cut.first_of(group));
+  const auto last = static_cast<uint32_t>(std::min<uint64_t>(t.end, t.order.cut.end_of(group)));
   uint64_t made = 0;
   for (uint32_t index = first; index < last; ++index) {
     const storage::block_key& key = t.order.keys[index];
@@ -195,14 +193,14 @@ void fetch_core::forget(const ticket_id& id) {
 void fetch_core::tell_use(const ticket_id& id, uint32_t used_blocks, time_point now) {
   const ticket& t = tickets_.at(id);
   const uint32_t used = std::min(used_blocks, t.good);
-  const uint32_t size = t.order.group_blocks;
-  for (uint32_t group = 0; uint64_t{group} * size < used; ++group) {
-    const uint32_t first = group * size;
-    const uint32_t last = std::min(used, first + size) - 1;
+  for (uint32_t group = 0; t.order.cut.first_of(group) < used; ++group) {
+    const auto first = static_cast<uint32_t>(t.order.cut.first_of(group));
+    const auto last =
+        static_cast<uint32_t>(std::min<uint64_t>(used, t.order.cut.end_of(group))) - 1;
     bool told = false;
     for (const uint64_t number : t.jobs) {
       job& j = jobs_.at(number);
-      if (j.first_depth != first) continue;
+      if (j.first != first) continue;
       told = j.used = true;
       j.traffic = t.order.traffic;
     }

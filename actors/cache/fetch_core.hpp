@@ -94,7 +94,8 @@ private:
   struct job {
     std::vector<storage::block_key> keys;  // of the group, from its first
     std::vector<int32_t> tokens;
-    uint32_t first_depth = 0;
+    uint32_t first = 0;        // its position in the sequences
+    uint32_t first_depth = 0;  // in its chain
     std::vector<actor_ref> stores;
     std::vector<uint32_t> to_open;  // indexes of stores, the last one first
     uint32_t reopened = 0;          // bits of stores

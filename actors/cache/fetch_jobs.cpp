@@ -17,8 +17,8 @@ constexpr uint32_t bit(uint32_t store) {
 
 uint64_t fetch_core::make_job(const ticket& of, uint32_t group) {
   const fetch::order& order = of.order;
-  const size_t first = size_t{group} * order.group_blocks;
-  const size_t last = std::min(order.keys.size(), first + order.group_blocks);
+  const size_t first = order.cut.first_of(group);
+  const size_t last = std::min<size_t>(order.keys.size(), order.cut.end_of(group));
   const size_t block_tokens = order.tokens.size() / order.keys.size();
   const auto at = [](auto& from, size_t index) {
     return from.begin() + static_cast<std::ptrdiff_t>(index);
@@ -27,7 +27,8 @@ uint64_t fetch_core::make_job(const ticket& of, uint32_t group) {
   job& j = jobs_[number];
   j.keys.assign(at(order.keys, first), at(order.keys, last));
   j.tokens.assign(at(order.tokens, first * block_tokens), at(order.tokens, last * block_tokens));
-  j.first_depth = static_cast<uint32_t>(first);
+  j.first = static_cast<uint32_t>(first);
+  j.first_depth = order.cut.depth_of(j.first);
   j.stores = order.groups[group];
   j.stores.resize(std::min(j.stores.size(), most_stores));
   for (size_t store = j.stores.size(); store > 0; --store)

@@ -3,6 +3,7 @@
 #include "actors/cache/block_shelf.hpp"
 #include "actors/remote/actor_ref.hpp"
 #include "proto/types/result.hpp"
+#include "storage/block/group_cut.hpp"
 #include "storage/store_types.hpp"
 
 #include <chrono>
@@ -29,7 +30,7 @@ struct order {
   time_point deadline{};
   std::vector<storage::block_key> keys;
   std::vector<int32_t> tokens;  ///< keys.size() whole blocks
-  uint32_t group_blocks = 64;
+  storage::group_cut cut;
   std::vector<std::vector<actor_ref>> groups;  ///< stores of each group, best first
   storage::traffic_class traffic = storage::traffic_class::chat;
 };

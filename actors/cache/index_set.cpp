@@ -1,7 +1,7 @@
 #include "actors/cache/index_set.hpp"
 
 #include "proto/types/check.hpp"
-#include "storage/block/chain_hasher.hpp"
+#include "storage/block/group_cut.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -85,20 +85,26 @@ uint32_t index_set::match_group(const storage::prefix_query& query,
   return best;
 }
 
-prefix_hit index_set::match(const storage::block_key& root, std::span<const int32_t> tokens) const {
+prefix_hit index_set::match(const storage::block_key& root,
+                            std::span<const int32_t> tokens,
+                            const storage::shared_prefix& shared) const {
   prefix_hit hit;
   hit.prompt_blocks = static_cast<uint32_t>(tokens.size() / shape_.block_tokens);
   if (sites_.empty()) return hit;
-  storage::chain_hasher hasher{root, shape_.block_tokens};
+  const storage::group_cut cut{group_blocks_, shared.blocks};
+  storage::chain_hasher hasher{shared.blocks == 0 ? root : shared.root, shape_.block_tokens};
   for (uint32_t first = 0; first < hit.prompt_blocks;) {
-    const uint32_t blocks = std::min(group_blocks_, hit.prompt_blocks - first);
+    if (first != 0 && first == shared.blocks) hasher.continue_in(root);
+    const auto end = std::min<uint64_t>(cut.end_of(cut.group_of(first)), hit.prompt_blocks);
+    const auto blocks = static_cast<uint32_t>(end) - first;
     const auto part =
         tokens.subspan(size_t{first} * shape_.block_tokens, size_t{blocks} * shape_.block_tokens);
     const bool hashed{hasher.append(part, {}, hit.keys)};
     DEEPINFER_CHECK(hashed);  // fails for media marks alone
     std::vector<actor_ref> holders;
     const std::span keys{hit.keys};
-    const uint32_t found = match_group({keys.subspan(first, blocks), part, {}, first}, holders);
+    const uint32_t found =
+        match_group({keys.subspan(first, blocks), part, {}, cut.depth_of(first)}, holders);
     if (found > 0) hit.groups.push_back(std::move(holders));
     hit.hit_blocks += found;
     if (found < blocks) break;

@@ -2,6 +2,7 @@
 
 #include "actors/remote/actor_ref.hpp"
 #include "runtime/policy/placement.hpp"
+#include "storage/block/chain_hasher.hpp"
 #include "storage/index/prefix_index.hpp"
 
 #include <chrono>
@@ -69,9 +70,10 @@ public:
   [[nodiscard]] std::shared_ptr<storage::prefix_index> index(const storage::block_key& id) const;
 
   /// The longest prefix whose groups are stored one by one; keys are made as far as they are
-  /// needed.
+  /// needed. What is behind blocks that everybody shares counts only when those are stored.
   [[nodiscard]] prefix_hit match(const storage::block_key& root,
-                                 std::span<const int32_t> tokens) const;
+                                 std::span<const int32_t> tokens,
+                                 const storage::shared_prefix& shared = {}) const;
 
   /// The group size of most stores that are offered; those of another one are not asked.
   [[nodiscard]] uint32_t group_blocks() const { return group_blocks_; }

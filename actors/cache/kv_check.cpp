@@ -70,6 +70,18 @@ void count(kv_check_state& state,
   add(by.absent_blocks, absent);
 }
 
+/// The whole blocks of the prompt that are everybody's. The last block of a prompt may be one: its
+/// tokens are all listed.
+storage::shared_prefix shared_of(const kv_check_setup& setup,
+                                 storage::chain_domain domain,
+                                 std::span<const int32_t> tokens) {
+  if (!setup.shared) return {};
+  const auto blocks = static_cast<uint32_t>(setup.shared->shared_tokens(tokens) / block_tokens);
+  if (blocks == 0) return {};
+  domain.scope = storage::public_scope();
+  return {storage::root_key(domain), blocks};
+}
+
 wire::msg<wire::CacheHint> match(self_ptr self, const match_prompt& what) {
   kv_check_state& state = self->state;
   const kv_check_setup& setup = state.setup;
@@ -77,8 +89,10 @@ wire::msg<wire::CacheHint> match(self_ptr self, const match_prompt& what) {
   const bool timed = setup.metrics && setup.metrics->seconds != nullptr && setup.metrics->now;
   const auto began = timed ? setup.metrics->now() : std::chrono::nanoseconds{};
   const uint64_t layout = chain_layout(setup.cache, state.layout);
-  const auto root = storage::root_key({setup.model, "", layout, block_tokens, what.party.scope});
-  const prefix_hit hit = state.stores.match(root, *what.tokens);
+  const storage::chain_domain domain{setup.model, "", layout, block_tokens, what.party.scope};
+  const auto root = storage::root_key(domain);
+  const auto shared = shared_of(setup, domain, *what.tokens);
+  const prefix_hit hit = state.stores.match(root, *what.tokens, shared);
   wire::draft<wire::CacheHint> out;
   auto line = out->initLine();
   write_block_key(line.initRoot(), root);
@@ -86,9 +100,12 @@ wire::msg<wire::CacheHint> match(self_ptr self, const match_prompt& what) {
   line.setScope(static_cast<uint64_t>(storage::id_of(what.party.scope)));
   line.setTraffic(static_cast<uint8_t>(what.party.traffic));
   line.setGroupBlocks(state.stores.group_blocks());
+  if (shared.blocks != 0) write_block_key(line.initSharedRoot(), shared.root);
+  line.setSharedBlocks(shared.blocks);
   write_hint(*out, hit);
   write_rings(*out, state.rings.find(std::span{hit.keys}.first(hit.hit_blocks)));
   count(state, what.party.traffic, hit, what.tokens->size());
+  state.card.count("shared_blocks", shared.blocks);
   if (timed)
     setup.metrics->seconds->observe(
         std::chrono::duration<double>(setup.metrics->now() - began).count());

@@ -3,6 +3,7 @@
 #include "actors/cache/cache_config.hpp"
 #include "actors/cache/index_feed.hpp"
 #include "actors/cache/index_set.hpp"
+#include "actors/cache/public_prompts.hpp"
 #include "actors/cache/ring_table.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/messages/cache.hpp"
@@ -65,7 +66,8 @@ struct match_metrics {
 struct kv_check_setup {
   kv_check_config config;
   cache_config cache;
-  std::string model;  ///< served name: part of each chain's root
+  std::string model;                             ///< served name: part of each chain's root
+  std::shared_ptr<const public_prompts> shared;  ///< null: nothing is everybody's
   remote_hub* hub = nullptr;
   std::shared_ptr<match_metrics> metrics;  ///< may be null
   /// Spawns the feed of a store's index, and tracks it.

@@ -50,7 +50,7 @@ result<fetch::order> read_order(wire::KvFetch::Reader msg, std::chrono::nanoseco
         storage::key_from_bytes(reinterpret_cast<const std::byte*>(keys.begin()) + at));
   order.tokens.resize(tokens.size() / sizeof(int32_t));
   if (!order.tokens.empty()) std::memcpy(order.tokens.data(), tokens.begin(), tokens.size());
-  order.group_blocks = msg.getGroupBlocks();
+  order.cut = {msg.getGroupBlocks(), msg.getSharedBlocks()};
   for (const auto group : msg.getGroups()) {
     auto& stores = order.groups.emplace_back();
     for (const auto store : group.getStores()) stores.push_back(read_ref(store));

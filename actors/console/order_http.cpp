@@ -34,6 +34,7 @@ failure wrong(std::string why) {
 /// The members of an order, each of a known name, and how long it may take.
 struct order_fields {
   std::optional<std::string> tenant, organization;
+  bool everybody = false;  ///< what is of prompts that the operators list
   milliseconds within = usual_time;
 };
 
@@ -43,6 +44,12 @@ result<void> read_field(const recipe::member_view& member, order_fields& out) {
     if (number == nullptr || *number < shortest_time.count() || *number > longest_time.count())
       return wrong("within_ms is a number from 100 to 3600000");
     out.within = milliseconds{*number};
+    return {};
+  }
+  if (member.key == "public") {
+    const auto* yes = member.value->as<bool>();
+    if (yes == nullptr || !*yes) return wrong("public is true, or left out");
+    out.everybody = true;
     return {};
   }
   const bool tenant = member.key == "tenant";
@@ -105,8 +112,10 @@ json_value entry(const order_outcome& o) {
 result<purge_scope> read_purge(std::string_view body) {
   const auto fields = read_fields(body);
   if (!fields) return fields.error();
-  if (fields->tenant.has_value() == fields->organization.has_value())
-    return wrong("a purge names a tenant or an organization, one of the two");
+  const int named = int{fields->tenant.has_value()} + int{fields->organization.has_value()} +
+                    int{fields->everybody};
+  if (named != 1) return wrong("a purge names a tenant, an organization or public, one of them");
+  if (fields->everybody) return purge_scope{storage::public_scope(), fields->within};
   auto scope = fields->tenant
                    ? scope_named(storage::scope_kind::tenant, *fields->tenant)
                    : scope_named(storage::scope_kind::organization, *fields->organization);
@@ -117,7 +126,7 @@ result<purge_scope> read_purge(std::string_view body) {
 result<acknowledge_clocks> read_acknowledge(std::string_view body) {
   const auto fields = read_fields(body);
   if (!fields) return fields.error();
-  if (fields->tenant || fields->organization)
+  if (fields->tenant || fields->organization || fields->everybody)
     return wrong("clocks are of stores, not of tenants or organizations");
   return acknowledge_clocks{fields->within};
 }

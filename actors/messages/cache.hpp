@@ -4,6 +4,7 @@
 #include "actors/messages/membership.hpp"
 #include "proto/wire/cache.capnp.h"
 #include "runtime/model/step_model.hpp"
+#include "storage/block/chain_hasher.hpp"
 #include "storage/block_store.hpp"
 
 #include <atomic>
@@ -91,6 +92,7 @@ struct cache_line {
   uint64_t scope = 0;
   storage::traffic_class traffic = storage::traffic_class::chat;
   uint32_t group_blocks = 64;
+  storage::shared_prefix shared;  ///< the first blocks, when they are everybody's
 };
 
 /// Bytes of blocks on their way from a node's engines to its kv_writer and through it (KV-21): an
@@ -123,13 +125,13 @@ private:
 /// Blocks of one sequence and one group that are final (KV-18), parents first, without gaps. Their
 /// bytes were taken from the budget.
 struct persist_blocks {
-  cache_line line;
-  uint32_t first_block = 0;
-  storage::block_key parent;  ///< of the first of them; the root in front of block 0
+  cache_line line;            ///< with the scope of these blocks
+  uint32_t first_block = 0;   ///< depth of the first of them in its chain
+  storage::block_key parent;  ///< of the first of them; the root of the chain in front of depth 0
   storage::block_key head;    ///< of the group's first block, which may be an earlier one
   std::vector<storage::block_key> keys;
   std::vector<int32_t> tokens;  ///< of these blocks
-  /// Kind block, index first_block, first_block + 1, ...
+  /// Kind block; indexes follow one another, as positions in the sequence.
   std::shared_ptr<const std::vector<model::state_part>> blocks;
 };
 

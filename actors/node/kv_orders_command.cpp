@@ -27,14 +27,16 @@ struct order_flags {
   cluster_target target;
   std::string tenant, organization;
   bool key_from_stdin = false;
+  bool everybody = false;
   bool json = false;
   uint32_t within_s = 60;
 };
 
-/// Somebody whose blocks go: the field of the order, and the name.
+/// Somebody whose blocks go: the field of the order, and the name; none: public.
 using owner = std::pair<std::string, std::string>;
 
 result<std::vector<owner>> owners_of(const order_flags& flags) {
+  if (flags.everybody) return std::vector<owner>{{"public", ""}};
   if (!flags.tenant.empty()) {
     const auto scope = scope_named(storage::scope_kind::tenant, flags.tenant);
     if (!scope) return scope.error();
@@ -88,12 +90,13 @@ int run_purge(const order_flags& flags) {
   std::string answers;
   bool complete = true;
   for (const auto& [field, name] : *owners) {
-    const auto body = give(*bases, "purge", {{field, recipe::json_value{name}}}, flags);
+    const auto value = name.empty() ? recipe::json_value{true} : recipe::json_value{name};
+    const auto body = give(*bases, "purge", {{field, value}}, flags);
     const auto order = body ? view::parse_order(*body) : result<view::order_view>{body.error()};
     if (!order) return report("kv purge", order.error());
     complete = complete && order->complete;
     answers += (answers.empty() ? "" : ", ") + *body;
-    for (std::string& line : view::draw_purge(*order, field + ' ' + name))
+    for (std::string& line : view::draw_purge(*order, name.empty() ? field : field + ' ' + name))
       lines.push_back(std::move(line));
   }
   if (flags.json)
@@ -161,6 +164,8 @@ void add_kv_orders(CLI::App& kv, int& exit_code) {
   who->add_option("--organization", flags->organization,
                   "what its tenants share (kvcache.share = organization)")
       ->type_name("NAME");
+  who->add_flag("--public", flags->everybody,
+                "what all tenants share of listed prompts (kvcache.public_prompts)");
   who->add_flag("--key-from-stdin", flags->key_from_stdin,
                 "the tenant with the API key on standard input, sent as authorization: Bearer or "
                 "as x-api-key");

@@ -324,6 +324,7 @@ private:
     setup.model = plan_.model_name;
     setup.hub = plan_.hub;
     setup.metrics = plan_.match;
+    setup.shared = plan_.shared_prompts;
     setup.spawn_feed = [system = &system_, hub = plan_.hub, console = made_.console](
                            const feed_config& config,
                            const std::shared_ptr<storage::prefix_index>& index) {

@@ -70,10 +70,11 @@ struct node_plan {
   /// One model per engine of this node: engines compute side by side. Called for engine roles only.
   std::function<std::shared_ptr<model::step_model>()> make_model;
   std::string model_name;
-  std::shared_ptr<const protocol_codec> protocol;  ///< for the gateway role
-  std::shared_ptr<request_metrics> metrics;        ///< may be null
-  std::shared_ptr<match_metrics> match;            ///< may be null
-  std::shared_ptr<log_sink> log;                   ///< may be null
+  std::shared_ptr<const protocol_codec> protocol;        ///< for the gateway role
+  std::shared_ptr<request_metrics> metrics;              ///< may be null
+  std::shared_ptr<match_metrics> match;                  ///< may be null
+  std::shared_ptr<const public_prompts> shared_prompts;  ///< null: nothing is everybody's
+  std::shared_ptr<log_sink> log;                         ///< may be null
   std::function<std::chrono::seconds()> unix_time;
   std::function<std::chrono::milliseconds()> unix_time_ms;  ///< lives of blocks end by it
   kv_backing store;                                         ///< opened, for the kvstore role

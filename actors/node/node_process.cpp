@@ -11,6 +11,7 @@
 #include "actors/node/node.hpp"
 #include "actors/node/peer_events.hpp"
 #include "actors/node/process_metrics.hpp"
+#include "actors/node/public_prompt_files.hpp"
 #include "actors/node/service_scheduler.hpp"
 #include "actors/node/store_quotas.hpp"
 #include "kernels/api/cpu_device.hpp"
@@ -393,6 +394,10 @@ result<void> running_node::spawn() {
     auto protocol = make_protocol();
     if (!protocol) return protocol.error();
     what.protocol = protocol_ = *std::move(protocol);
+    auto shared = read_public_prompts(config_.actors.cache.public_prompts,
+                                      recipe::prompt_reader{*tokenizer_});
+    if (!shared) return shared.error();
+    what.shared_prompts = *std::move(shared);
   }
   auto made = spawn_node_actors(*system_, what);
   if (!made) return made.error();

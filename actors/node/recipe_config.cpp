@@ -1,35 +1,11 @@
 #include "actors/node/recipe_config.hpp"
 
-#include "runtime/recipe/conversation.hpp"
-#include "runtime/tokenizer/utf8.hpp"
-
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include "actors/node/text_file.hpp"
 
 namespace deepinfer {
 namespace {
 
 constexpr uintmax_t longest_description = 64 << 10;
-
-result<std::string> read_description(const std::string& path) {
-  std::error_code error;
-  const bool is_file = std::filesystem::is_regular_file(path, error);
-  std::ifstream in{path, std::ios::binary};
-  if (!is_file || !in)
-    return failure{error_code::not_found,
-                   "cannot read " + path + ", which recipe.apply_patch_description names"};
-  if (std::filesystem::file_size(path, error) > longest_description)
-    return failure{error_code::invalid_argument, path + " is longer than 64 KiB"};
-  std::ostringstream text;
-  text << in.rdbuf();
-  std::string out = std::move(text).str();
-  // Refused here, once, since it would make every request fail that declares the tool.
-  if (!text::is_utf8(out) || out.find(recipe::image_placeholder) != std::string::npos)
-    return failure{error_code::invalid_argument,
-                   path + " is not UTF-8, or spells an image placeholder"};
-  return out;
-}
 
 }  // namespace
 
@@ -47,7 +23,8 @@ result<recipe::recipe_options> make_recipe_options(const recipe_config& config) 
   options.default_max_tokens_thinking = config.default_max_tokens_thinking;
   options.max_prompt_tokens = config.max_prompt_tokens;
   if (config.apply_patch_description.empty()) return options;
-  auto text = read_description(config.apply_patch_description);
+  auto text = read_text_file(config.apply_patch_description, "recipe.apply_patch_description",
+                             longest_description);
   if (!text) return text.error();
   options.conversion.apply_patch_description = *std::move(text);
   return options;

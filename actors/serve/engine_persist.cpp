@@ -73,9 +73,14 @@ void engine_core::take_read_out(engine_sequence& s, step_result_row& row) {
   }
   if (row.rings.empty() || !state.setup.rings) return;
   s.chain.extend(std::span{s.tokens}.first(end));
-  const storage::block_key key = s.chain.key(end / cache_block_tokens - 1);
+  const uint32_t block = end / cache_block_tokens - 1;
+  const storage::block_key key = s.chain.key(block);
+  // Others begin where blocks are everybody's: a sequence that goes on does not replace those
+  // rings.
+  storage::block_key replaced;
+  if (block >= s.cache.shared.blocks) replaced = std::exchange(s.rings, key);
   self_->send(state.setup.rings,
-              keep_rings{key, std::exchange(s.rings, key), s.cache.layout, s.cache.scope,
+              keep_rings{key, replaced, s.cache.layout, s.chain.scope_of(block),
                          std::make_shared<std::vector<model::state_part>>(std::move(row.rings))});
   state.card.sent(state.setup.rings);
   state.card.count("rings_kept");

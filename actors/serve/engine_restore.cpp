@@ -134,6 +134,7 @@ void engine_core::start_hit(slot_id slot, wire::CacheHint::Reader hint) {
   out->setKeys({reinterpret_cast<const kj::byte*>(keys.data()), keys.size()});
   out->setTokens(token_bytes(std::span{s.tokens}.first(size_t{blocks} * cache_block_tokens)));
   out->setGroupBlocks(s.cache.group_blocks);
+  out->setSharedBlocks(s.cache.shared.blocks);
   out->setTraffic(static_cast<uint8_t>(s.cache.traffic));
   out->setGroups(hint.getGroups());
   hit.fetching = hit.holding = true;

@@ -33,12 +33,15 @@ public:
   void cut() { cut_ = true; }
   /// Of a full block that `extend` has seen.
   [[nodiscard]] const storage::block_key& key(uint32_t block) const { return keys_.at(block); }
+  /// Whose a block is: everybody's, or the line's scope.
+  [[nodiscard]] uint64_t scope_of(uint32_t block) const;
   [[nodiscard]] uint32_t given() const { return given_; }
 
 private:
   cache_line line_;
   std::optional<storage::chain_hasher> hasher_;
   std::vector<storage::block_key> keys_;
+  storage::block_key own_root_;  // in front of the first block that is not everybody's
   uint32_t given_ = 0;
   bool cut_ = false;
 };

@@ -112,11 +112,15 @@ cache_line read_line(wire::CacheLine::Reader in, uint64_t layout) {
   const bool known =
       traffic == storage::traffic_class::agent || traffic == storage::traffic_class::chat;
   if (in.getLayout() != layout || !known || in.getGroupBlocks() == 0) return {};
+  const storage::shared_prefix shared{{in.getSharedRoot().getHi(), in.getSharedRoot().getLo()},
+                                      in.getSharedBlocks()};
+  if (shared.blocks != 0 && !shared.root) return {};
   return {{in.getRoot().getHi(), in.getRoot().getLo()},
           in.getLayout(),
           in.getScope(),
           traffic,
-          in.getGroupBlocks()};
+          in.getGroupBlocks(),
+          shared};
 }
 
 void write_line(wire::CacheLine::Builder out, const cache_line& line) {
@@ -126,6 +130,10 @@ void write_line(wire::CacheLine::Builder out, const cache_line& line) {
   out.setScope(line.scope);
   out.setTraffic(static_cast<uint8_t>(line.traffic));
   out.setGroupBlocks(line.group_blocks);
+  if (line.shared.blocks == 0) return;
+  out.initSharedRoot().setHi(line.shared.root.hi);
+  out.getSharedRoot().setLo(line.shared.root.lo);
+  out.setSharedBlocks(line.shared.blocks);
 }
 
 void write_sequence(wire::SequenceState::Builder out,

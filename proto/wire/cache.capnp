@@ -16,10 +16,12 @@ struct CacheLine {
   scope @2 :UInt64;        # storage::scope_id
   traffic @3 :UInt8;       # storage::traffic_class
   groupBlocks @4 :UInt32;  # blocks that lie together on one store; > 0
+  sharedRoot @5 :Common.Id128;  # of the first `sharedBlocks` blocks: those of a prompt that operators listed
+  sharedBlocks @6 :UInt32;      # everybody's; depths and groups of those behind begin anew
 }
 
 struct CacheGroup {
-  # Blocks g * groupBlocks .. of a prompt: who is said to have them, best first.
+  # The blocks of one group of a prompt (storage::group_cut): who is said to have them, best first.
   stores @0 :List(Common.ActorRef);
 }
 
@@ -248,6 +250,7 @@ struct KvFetch {
   groupBlocks @4 :UInt32;
   groups @5 :List(CacheGroup);
   traffic @6 :UInt8;
+  sharedBlocks @7 :UInt32;      # as in the CacheLine
 }
 
 struct FetchedBlock {

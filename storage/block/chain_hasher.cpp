@@ -20,6 +20,7 @@ constexpr std::string_view chain_label = "deepinfer kv chain v1";
 constexpr std::string_view scope_label = "deepinfer kv scope v1";
 constexpr std::byte root_tag{0};
 constexpr std::byte block_tag{1};
+constexpr std::byte behind_tag{2};
 constexpr size_t piece = 64;
 
 void put(std::vector<std::byte>& to, const void* bytes, size_t count) {
@@ -102,6 +103,16 @@ block_key root_key(const chain_domain& domain) {
   return truncated(sha256::hash(message));
 }
 
+block_key root_behind(const block_key& own_root, const block_key& last_shared) {
+  std::vector<std::byte> message;
+  for (const block_key& key : {own_root, last_shared}) {
+    const auto bytes = to_bytes(key);
+    put(message, bytes.data(), bytes.size());
+  }
+  message.push_back(behind_tag);
+  return truncated(sha256::hash(message));
+}
+
 block_content content_of(std::span<const int32_t> tokens,
                          uint64_t index,
                          std::span<const media_mark> media) {
@@ -132,6 +143,11 @@ uint64_t content_digest(std::span<const std::byte> content) {
 chain_hasher::chain_hasher(const block_key& root, uint32_t block_tokens)
     : last_(root), block_tokens_(block_tokens) {
   DEEPINFER_CHECK(block_tokens > 0 && block_tokens <= max_block_tokens);
+}
+
+void chain_hasher::continue_in(const block_key& root) {
+  DEEPINFER_CHECK(tail_.empty() && marks_.empty());
+  last_ = root_behind(root, last_);
 }
 
 result<void> chain_hasher::check(std::span<const int32_t> tokens,

@@ -18,6 +18,10 @@
 /// and 32 bytes of digest. Both are injective: the block size, hence the length of the tokens, is
 /// in the root; marks have one length; the last byte tells roots from blocks. The parent stands
 /// behind the tokens, so all but the last 64 bytes of a block's message do not wait for it.
+///
+/// Blocks behind some of another scope are a chain of their own, whose root knows what is in front:
+///
+///   root behind = SHA-256(root of the own scope . last key of the other scope . 2)
 namespace deepinfer::storage {
 
 /// Who may share a block (KV-4).
@@ -37,6 +41,11 @@ struct cache_scope {
   friend bool operator==(const cache_scope&, const cache_scope&) = default;
 };
 
+/// The scope of all prompts that operators list.
+[[nodiscard]] inline cache_scope public_scope() {
+  return {scope_kind::everybody, {}};
+}
+
 [[nodiscard]] scope_id id_of(const cache_scope& scope);
 
 /// What a block's bytes depend on besides its tokens. A difference in any field is a miss.
@@ -52,6 +61,15 @@ inline constexpr uint32_t max_block_tokens = 4096;
 inline constexpr size_t max_marks_in_block = 64;
 
 [[nodiscard]] block_key root_key(const chain_domain& domain);
+
+/// The first blocks of a sequence that are everybody's (KV-4): a chain of their own, with its root.
+/// Those behind are the sequence's own; their root is `root_behind`, so that nobody else has it.
+struct shared_prefix {
+  block_key root;
+  uint32_t blocks = 0;
+};
+
+[[nodiscard]] block_key root_behind(const block_key& own_root, const block_key& last_shared);
 
 /// An image or other medium that begins at a position of the sequence: what it is, not the
 /// placeholder tokens that stand for it.
@@ -92,6 +110,10 @@ public:
   result<void> append(std::span<const int32_t> tokens,
                       std::span<const media_mark> media,
                       std::vector<block_key>& keys);
+
+  /// What follows is of the scope that `root` is of; no block is open here. `last` is the root of
+  /// its chain then.
+  void continue_in(const block_key& root);
 
   [[nodiscard]] uint64_t blocks() const { return blocks_; }
   /// The key of the last full block, or the root.

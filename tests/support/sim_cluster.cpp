@@ -222,6 +222,8 @@ sim_node::sim_node(net::loop_network& network,
   };
   plan.model_name = options.model.name;
   plan.protocol = std::make_shared<sim_protocol>();
+  if (!options.public_prompts.empty())
+    plan.shared_prompts = std::make_shared<const public_prompts>(options.public_prompts);
   plan.unix_time = [] { return std::chrono::seconds{0}; };
   plan.unix_time_ms = [this, clock] {
     return std::chrono::duration_cast<std::chrono::milliseconds>(world.now()) + sim_epoch + *clock;
@@ -375,6 +377,14 @@ void sim_cluster::check_idle(sim_node& node) {
   const auto gauges = counters(node, node.actors.gateway);
   CHECK(gauges.at("open") == 0);
   CHECK(gauges.at("places") == 0);
+}
+
+order_report sim_cluster::purge(sim_node& node, const storage::cache_scope& scope) {
+  auto answer = node.world.start_ask<order_report>(node.actors.orders, purge_scope{scope});
+  advance(std::chrono::seconds(20));
+  const auto report = answer.get();
+  REQUIRE(report);
+  return *report;
 }
 
 std::map<std::string, int64_t> sim_cluster::counters(sim_node& node,

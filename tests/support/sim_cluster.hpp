@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/messages/cache_orders.hpp"
 #include "actors/messages/protocol.hpp"
 #include "actors/node/node_actors.hpp"
 #include "actors/node/peer_events.hpp"
@@ -100,6 +101,7 @@ struct sim_options {
   net::loop_options network;
   model::toy_options model;
   node_settings settings;
+  std::vector<std::vector<int32_t>> public_prompts;
   /// Blocks are fetched by nodes of the role `fetch`, which the test starts, for all engines.
   bool fetch_apart = false;
 };
@@ -168,6 +170,8 @@ public:
   void check_answer(const sim_request& request, const sim_client& client) const;
   /// I-6 and I-14: after all requests ended, everything that was held is free again.
   void check_idle(sim_node& node);
+  /// An operator's order at a node: nothing of the scope is stored any more.
+  order_report purge(sim_node& node, const storage::cache_scope& scope);
   /// Gauges of an actor, read as the console reads them.
   [[nodiscard]] std::map<std::string, int64_t> counters(sim_node& node,
                                                         const inspectable_actor& actor);

@@ -406,6 +406,90 @@ TEST_CASE_FIXTURE(one_store, "rings at the end of a hit are told, and lost news 
   CHECK(gauge("rings") == 0);
 }
 
+/// Keys of a prompt of `party` whose first blocks are everybody's.
+known_prompt shared_prompt(const std::vector<int32_t>& tokens,
+                           const cache_party& party,
+                           uint32_t shared_blocks) {
+  known_prompt made;
+  made.tokens = tokens;
+  const cache_party everybody{storage::public_scope(), storage::traffic_class::chat};
+  storage::chain_hasher hasher{root_of(everybody), check_block_tokens};
+  const size_t at = size_t{shared_blocks} * check_block_tokens;
+  REQUIRE(hasher.append(std::span{tokens}.first(at), {}, made.keys));
+  hasher.continue_in(root_of(party));
+  REQUIRE(hasher.append(std::span{tokens}.subspan(at), {}, made.keys));
+  return made;
+}
+
+/// Tenants whose prompts begin with the same listed one of 3.5 blocks, and go on alike.
+struct listed_prompt : check_world {
+  const cache_party bolt{{storage::scope_kind::tenant, "bolt"}, storage::traffic_class::chat};
+  std::vector<int32_t> tokens = prompt.tokens;  // of 6 blocks
+  std::shared_ptr<feed_script> store = std::make_shared<feed_script>();
+
+  listed_prompt() {
+    const auto listed = std::span{tokens}.first(3 * check_block_tokens + check_block_tokens / 2);
+    setup.shared = std::make_shared<const public_prompts>(
+        std::vector<std::vector<int32_t>>{{listed.begin(), listed.end()}});
+    start();
+    // all of acme's: the public part as a chain of its own, and hers behind it
+    known_prompt all = shared_prompt(tokens, acme, 3), own;
+    store->put(all, 0, 3);
+    own.tokens.assign(tokens.begin() + 3 * check_block_tokens, tokens.end());
+    own.keys.assign(all.keys.begin() + 3, all.keys.end());
+    store->put(own, 0, 3);
+    add_store(store);
+    tell_members();
+    world.advance(50ms);
+  }
+  uint32_t hit_of(const std::vector<int32_t>& asked, const cache_party& party) {
+    return ask({asked, {}}, party).get().getHitBlocks();
+  }
+};
+
+TEST_CASE_FIXTURE(listed_prompt, "tenants share the whole blocks of a listed prompt, and no more") {
+  {
+    const auto msg = ask({tokens, {}}, acme);
+    const auto line = msg.get().getLine();
+    const block_key root = root_of(acme);
+    const block_key shared = root_of({storage::public_scope(), storage::traffic_class::chat});
+    CHECK(line.getRoot().getHi() == root.hi);
+    CHECK(line.getRoot().getLo() == root.lo);
+    CHECK(line.getSharedRoot().getHi() == shared.hi);
+    CHECK(line.getSharedRoot().getLo() == shared.lo);
+    CHECK(line.getSharedBlocks() == 3);
+    CHECK(line.getScope() == static_cast<uint64_t>(storage::id_of(acme.scope)));
+    CHECK(msg.get().getHitBlocks() == 6);
+    CHECK(msg.get().getGroups().size() == 4);  // 2 + 1 shared, 2 + 1 own
+  }
+  // the very same tokens of another tenant: what is not listed is as if it were not there
+  CHECK(hit_of(tokens, bolt) == 3);
+  CHECK(hit_of(tokens, {{storage::scope_kind::organization, "acme"}, {}}) == 3);
+  CHECK(gauge("shared_blocks") == 9);
+}
+
+TEST_CASE_FIXTURE(listed_prompt,
+                  "one other token ends what is shared at the block in front of it") {
+  for (uint32_t at = 0; at < tokens.size(); at += check_block_tokens / 4) {
+    CAPTURE(at);
+    auto other = tokens;
+    other[at] += 1;
+    const uint32_t same = std::min(at / check_block_tokens, 3u);
+    CHECK(hit_of(other, bolt) == same);
+    CHECK(ask({other, {}}, bolt).get().getLine().getSharedBlocks() == same);
+  }
+  // a prompt that ends early shares the blocks it has
+  CHECK(hit_of({tokens.begin(), tokens.begin() + 2 * check_block_tokens + 5}, bolt) == 2);
+  CHECK(hit_of({tokens.begin(), tokens.begin() + 5}, bolt) == 0);
+}
+
+TEST_CASE_FIXTURE(listed_prompt,
+                  "blocks of a listed prompt that are gone hide what is behind them") {
+  store->remove(shared_prompt(tokens, acme, 3).keys[2]);
+  world.advance(1s);
+  CHECK(hit_of(tokens, acme) == 2);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

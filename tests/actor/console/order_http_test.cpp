@@ -81,6 +81,9 @@ TEST_SUITE("actors/console/order_http") {
     const auto shared = read_purge(R"({"organization": "acme"})");
     REQUIRE(shared);
     CHECK(shared->scope == storage::cache_scope{scope_kind::organization, "acme"});
+    const auto everybody = read_purge(R"({"public": true})");
+    REQUIRE(everybody);
+    CHECK(everybody->scope == storage::public_scope());
     CHECK(read_acknowledge("{}"));
   }
 
@@ -90,7 +93,9 @@ TEST_SUITE("actors/console/order_http") {
          {std::string{}, std::string{"[]"}, std::string{"{}"}, std::string{R"({"tenant": 1})"},
           std::string{R"({"tenant": "a b"})"},
           std::string{R"({"tenant": "a", "organization": "b"})"},
-          std::string{R"({"tenants": "a"})"}, std::string{R"({"tenant": "a", "within_ms": 0})"},
+          std::string{R"({"public": false})"}, std::string{R"({"public": "true"})"},
+          std::string{R"({"tenant": "a", "public": true})"}, std::string{R"({"tenants": "a"})"},
+          std::string{R"({"tenant": "a", "within_ms": 0})"},
           std::string{R"({"tenant": "a", "within_ms": 3600001})"}, deep,
           R"({"tenant": ")" + std::string(70'000, 'a') + "\"}"}) {
       CAPTURE(body.substr(0, 60));
@@ -99,6 +104,7 @@ TEST_SUITE("actors/console/order_http") {
       CHECK_FALSE(order.error().detail.empty());
     }
     CHECK_FALSE(read_acknowledge(R"({"tenant": "a"})"));
+    CHECK_FALSE(read_acknowledge(R"({"public": true})"));
   }
 
   TEST_CASE("an order is carried out once, and answered with what became of it") {

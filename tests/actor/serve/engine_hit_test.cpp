@@ -49,6 +49,26 @@ TEST_SUITE("actors/serve") {
     CHECK(w.figure("tokens_replayed") == model::toy_exact_tokens);
   }
 
+  TEST_CASE("a hit whose first blocks are everybody's is asked for by its two chains") {
+    for (uint32_t shared = 1; shared <= 5; ++shared)
+      for (const uint32_t rings : {0u, 5u}) {
+        CAPTURE(shared);
+        CAPTURE(rings);
+        hit_run w{{.shared_blocks = shared}};
+        w.answer_all(w.prompt);
+        CHECK(w.run(5, rings) == 5 * block);  // the checksums are of these keys
+        REQUIRE(w.fetch->fetches.size() == 1);
+        const auto asked = w.fetch->fetches[0].what.get();
+        const auto keys = keys_as_data(w.keys_of(w.prompt));
+        REQUIRE(asked.getKeys().size() == keys.size());
+        CHECK(std::memcmp(asked.getKeys().begin(), keys.data(), keys.size()) == 0);
+        CHECK(asked.getSharedBlocks() == shared);
+        CHECK(asked.getGroups().size() == 2);  // 5 blocks in groups of 4, however they are cut
+        CHECK(w.figure("rings_pulled") == (rings == 0 ? 0 : 1));
+        w.check_nothing_left();
+      }
+  }
+
   TEST_CASE("rings that are kept right behind the hit replace the replay") {
     hit_run w;
     w.answer_all(w.prompt);

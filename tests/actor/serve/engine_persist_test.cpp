@@ -146,6 +146,46 @@ TEST_SUITE("actors/serve") {
     CHECK(w.notes->rings[2].replaces == keys[2]);
   }
 
+  TEST_CASE("blocks that are everybody's go to the stores as a chain of their own") {
+    for (const char* by : {"decode", "prefill"})
+      for (uint32_t shared = 0; shared <= 6; ++shared)
+        for (const uint32_t group : {1u, 2u, 4u, 64u}) {
+          CAPTURE(by);
+          CAPTURE(shared);
+          CAPTURE(group);
+          persist_options options;
+          options.persist_by = by;
+          options.shared_blocks = shared;
+          options.group_blocks = group;
+          persist_world w{options};
+          run(w, 700, 300);
+          const bool decode = options.persist_by == "decode";
+          CHECK(w.check_blocks(0) == (decode ? (700 + 299) / 128 : 5));
+        }
+  }
+
+  TEST_CASE("rings where everybody's blocks end are everybody's, and nobody replaces them") {
+    for (uint32_t shared = 0; shared <= 3; ++shared) {
+      CAPTURE(shared);
+      persist_options options;
+      options.shared_blocks = shared;
+      persist_world w{options};
+      run(w, 300, 400);
+      std::vector<int32_t> all = w.prompt;
+      all.insert(all.end(), w.notes->tokens.begin(), w.notes->tokens.end());
+      const auto keys = w.keys_of(all);
+      REQUIRE(w.notes->rings.size() == 4);
+      for (uint32_t i = 0; i < 4; ++i) {
+        CHECK(w.notes->rings[i].key == keys[1 + i]);
+        CHECK(w.notes->rings[i].scope == w.scope_at(1 + i));
+      }
+      CHECK_FALSE(w.notes->rings[1].replaces);
+      // block 2 is the decode engine's first; with three shared blocks it is not its own
+      CHECK(w.notes->rings[2].replaces == (shared < 3 ? keys[2] : storage::block_key{}));
+      CHECK(w.notes->rings[3].replaces == keys[3]);
+    }
+  }
+
   TEST_CASE("a prompt shorter than a useful hit keeps no rings") {
     persist_world w;
     run(w, 200, 20);

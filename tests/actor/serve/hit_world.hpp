@@ -5,6 +5,7 @@
 #include "actors/serve/staged_wire.hpp"
 #include "storage/arena/shared_memory.hpp"
 #include "storage/block/block_checksum.hpp"
+#include "storage/block/group_cut.hpp"
 #include "tests/actor/serve/persist_world.hpp"
 #include "tests/support/rng.hpp"
 
@@ -70,6 +71,7 @@ inline ring_host_actor::behavior_type scripted_host(ring_host_actor::pointer sel
 
 struct hit_options {
   uint32_t max_sequences = 8;
+  uint32_t shared_blocks = 0;  ///< of each prompt; everybody's
   uint64_t copy_bytes = uint64_t{1} << 20;
   uint64_t staging_bytes = uint64_t{1} << 20;
   std::chrono::milliseconds fetch_within{1000};
@@ -140,9 +142,14 @@ public:
 
   [[nodiscard]] std::vector<storage::block_key> keys_of(std::span<const int32_t> prompt) const {
     std::vector<storage::block_key> keys;
-    storage::chain_hasher hasher{root, model::cache_block_tokens};
+    const auto shared =
+        std::min<size_t>(options.shared_blocks, prompt.size() / model::cache_block_tokens);
+    const size_t end = shared * model::cache_block_tokens;
+    storage::chain_hasher hasher{shared == 0 ? root : shared_root, model::cache_block_tokens};
     const size_t full = prompt.size() / model::cache_block_tokens * model::cache_block_tokens;
-    REQUIRE(hasher.append(prompt.first(full), {}, keys));
+    REQUIRE(hasher.append(prompt.first(end), {}, keys));
+    if (shared != 0) hasher.continue_in(root);
+    REQUIRE(hasher.append(prompt.first(full).subspan(end), {}, keys));
     return keys;
   }
 
@@ -163,9 +170,15 @@ public:
     sampling.setMaxTokens(output_tokens);
     sampling.setIgnoreEos(true);
     auto cache = out->initCache();
-    write_line(cache.initLine(), {root, model->info().layout, 3, storage::traffic_class::agent, 4});
+    write_line(cache.initLine(), {root,
+                                  model->info().layout,
+                                  3,
+                                  storage::traffic_class::agent,
+                                  4,
+                                  {shared_root, options.shared_blocks}});
     cache.setHitBlocks(hit_blocks);
-    cache.initGroups((hit_blocks + 3) / 4);
+    const storage::group_cut cut{4, options.shared_blocks};
+    cache.initGroups(hit_blocks == 0 ? 0 : cut.group_of(hit_blocks - 1) + 1);
     if (ring_blocks != 0) {
       auto ring = cache.initRings(1)[0];
       ring.setBlocks(ring_blocks);
@@ -340,7 +353,7 @@ public:
   }
 
   static constexpr uint32_t output_tokens = 12;
-  const storage::block_key root{7, 7};
+  const storage::block_key root{7, 7}, shared_root{8, 8};
 
   hit_options options;
   std::shared_ptr<persist_notes> notes = std::make_shared<persist_notes>();

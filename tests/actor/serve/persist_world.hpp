@@ -5,6 +5,8 @@
 #include "actors/serve/engine.hpp"
 #include "actors/serve/sequence_wire.hpp"
 #include "runtime/model/toy_model.hpp"
+#include "storage/block/chain_hasher.hpp"
+#include "storage/block/group_cut.hpp"
 #include "tests/support/remote_world.hpp"
 
 #include <caf/send.hpp>
@@ -77,6 +79,7 @@ struct persist_options {
   uint64_t budget = uint64_t{1} << 20;
   uint64_t root = 7;  ///< 0: no line
   uint32_t group_blocks = 4;
+  uint32_t shared_blocks = 0;  ///< everybody's, under `shared_root`
   uint32_t context_limit = 8192;
 };
 
@@ -112,9 +115,12 @@ public:
     sampling.setMaxTokens(max_tokens);
     sampling.setIgnoreEos(true);
     if (options.root != 0)
-      write_line(
-          out->initCache().initLine(),
-          {root(), model->info().layout, 3, storage::traffic_class::agent, options.group_blocks});
+      write_line(out->initCache().initLine(), {root(),
+                                               model->info().layout,
+                                               3,
+                                               storage::traffic_class::agent,
+                                               options.group_blocks,
+                                               {shared_root, options.shared_blocks}});
     caf::anon_send(engine_actor{prefill}, out.freeze());
     world.run();
   }
@@ -160,6 +166,29 @@ public:
   }
 
   [[nodiscard]] storage::block_key root() const { return {options.root, options.root}; }
+  static constexpr storage::block_key shared_root{8, 8};
+
+  /// Of the full blocks of a sequence, by the definition of keys.
+  [[nodiscard]] std::vector<storage::block_key> keys_of(std::span<const int32_t> all) const {
+    std::vector<storage::block_key> keys;
+    storage::block_key parent = options.shared_blocks == 0 ? root() : shared_root;
+    for (size_t i = 0; (i + 1) * model::cache_block_tokens <= all.size(); ++i) {
+      if (i != 0 && i == options.shared_blocks) parent = storage::root_behind(root(), parent);
+      const auto part = all.subspan(i * model::cache_block_tokens, model::cache_block_tokens);
+      keys.push_back(parent = storage::key_of(parent, storage::content_of(part, i, {})));
+    }
+    return keys;
+  }
+  /// The root of the chain that begins at this block.
+  [[nodiscard]] storage::block_key root_at(uint32_t block,
+                                           const std::vector<storage::block_key>& keys) const {
+    if (options.shared_blocks == 0) return root();
+    return block == 0 ? shared_root : storage::root_behind(root(), keys[block - 1]);
+  }
+  [[nodiscard]] uint64_t scope_at(uint32_t block) const {
+    if (block >= options.shared_blocks) return 3;
+    return static_cast<uint64_t>(storage::id_of(storage::public_scope()));
+  }
 
   /// What was given to the writer, checked: in order, without gaps, each message of one group, and
   /// every block the bytes and the key that a run without cache would have.
@@ -167,18 +196,18 @@ public:
     std::vector<int32_t> all = prompt;
     all.insert(all.end(), notes->tokens.begin(), notes->tokens.end());
     const auto cold = cold_blocks(all);
-    std::vector<storage::block_key> keys;
-    storage::chain_hasher hasher{root(), model::cache_block_tokens};
-    REQUIRE(hasher.append(all, {}, keys));
+    const auto keys = keys_of(all);
+    const storage::group_cut cut{options.group_blocks, options.shared_blocks};
     uint32_t next = first;
     for (const persist_blocks& m : notes->blocks) {
-      REQUIRE(m.first_block == next);
+      REQUIRE(m.first_block == cut.depth_of(next));
       REQUIRE(m.keys.size() == m.blocks->size());
-      CHECK(m.parent == (next == 0 ? root() : keys[next - 1]));
-      CHECK(m.head == keys[next / options.group_blocks * options.group_blocks]);
-      CHECK(m.line.scope == 3);
+      CHECK(m.parent == (m.first_block == 0 ? root_at(next, keys) : keys[next - 1]));
+      CHECK(m.head == keys[cut.first_of(cut.group_of(next))]);
+      CHECK(m.line.scope == scope_at(next));
+      const uint32_t group = cut.group_of(next);
       for (size_t i = 0; i < m.keys.size(); ++i, ++next) {
-        CHECK(next / options.group_blocks == m.first_block / options.group_blocks);
+        CHECK(cut.group_of(next) == group);
         CHECK(m.keys[i] == keys[next]);
         REQUIRE(next < cold.size());
         CHECK((*m.blocks)[i].bytes == cold[next].bytes);

@@ -272,6 +272,70 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(hits[0], 0)
         self.assertGreater(hits[1], 0)
 
+    def test_tenants_share_listed_prompts_to_the_token_and_purges_know_whose_is_what(self):
+        path = os.path.join(self.cluster.folder, 'clerk.txt')
+        with open(path, 'w') as file:
+            file.write(system()['content'] + '\n')
+        site = Site(self, kvcache__public_prompts=path).start(*ROLES, 'kvstore').ready()
+
+        def tokens(*messages):
+            status, _, data = cluster.call(site.gateway.http, 'POST', '/tokenize',
+                                           chat_body(list(messages)))
+            self.assertEqual(status, 200, data)
+            return json.loads(data)['tokens']
+
+        def common(a, b):
+            return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+        def user(number):
+            return {'role': 'user', 'content': LINES[number]}
+
+        # behind the listed text: here the header of an answer, there a question
+        listed = common(tokens(system()), tokens(system(), user(31))) // 128 * 128
+        self.assertGreater(listed, 1024)
+        alike = [system(), user(31), {'role': 'assistant', 'content': LINES[32]}, user(33)]
+        self.assertGreater(len(tokens(*alike)), listed + 128)
+        self.assertEqual(site.cached(site.ask(alike, 'alice')), 0)
+        site.settle()
+        self.assertGreater(site.cached(site.ask(alike, 'alice')), listed)
+        # all of it is stored, and of another tenant only what is listed counts
+        self.assertEqual(site.cached(site.ask(alike, 'bob')), listed)
+        site.settle()
+        self.assertGreater(site.cached(site.ask(alike, 'bob')), listed)
+        # one word in the listed text is another
+        differs = [dict(system(), content=system()['content'].replace('number 24', 'No. 24')), user(31)]
+        same = common(tokens(system()), tokens(*differs)) // 128 * 128
+        self.assertLess(same, listed)
+        self.assertEqual(site.cached(site.ask(differs, 'carol')), same)
+        site.settle()
+
+        code, answer, why = self.purge('--key-from-stdin', text='alice')
+        self.assertEqual(code, 0, why)
+        self.assertGreater(answer['orders'][0]['blocks'], 0)
+        self.assertEqual(site.cached(site.ask(alike, 'alice')), listed)
+        self.assertGreater(site.cached(site.ask(alike, 'bob')), listed)
+        site.settle()
+        code, answer, why = self.purge('--public')
+        self.assertEqual(code, 0, why)
+        self.assertEqual(answer['orders'][0]['blocks'], listed // 128)
+        self.assertEqual(site.cached(site.ask(alike, 'bob')), 0)
+        site.settle()
+        self.assertGreater(site.cached(site.ask(alike, 'bob')), listed)
+        site.nodes.pop('kvstore').terminate()
+        got = self.cluster.command('kv', 'verify', os.path.join(self.cluster.folder, 'kvstore', '0'), '--json')
+        self.assertEqual(got.returncode, 0, got.stdout)
+
+    def test_a_list_of_prompts_that_cannot_be_shared_ends_the_start(self):
+        short = os.path.join(self.cluster.folder, 'short.txt')
+        with open(short, 'w') as file:
+            file.write('Be kind.')
+        for path, why in ((short, 'too short to be shared'), ('/no/such/file', 'cannot read /no/such/file')):
+            got = self.cluster.command('node', '--roles', 'gateway,controller', '--model', MODEL, '--set',
+                                       f'kvcache.public_prompts={path}')
+            self.assertEqual(got.returncode, 2, got.stderr)
+            self.assertIn(b'kvcache.public_prompts', got.stderr)
+            self.assertIn(why.encode(), got.stderr)
+
     def purge(self, *args, **how):
         got = self.cluster.command('kv', 'purge', '--cluster', self.cluster.name, '--json', *args, **how)
         return got.returncode, json.loads(got.stdout) if got.stdout else {}, got.stderr

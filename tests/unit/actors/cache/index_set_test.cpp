@@ -215,6 +215,46 @@ TEST_CASE("the store that owns a group by its hash is told first") {
   }
 }
 
+TEST_CASE("what is behind everybody's blocks is hit only with them, under its scope's own keys") {
+  test::rng random{9};
+  index_set set{small};
+  REQUIRE(set.offer(store(1)) == index_set::offered::taken);
+  told_store one{set, 1};
+  const auto tokens = some_tokens(random, 4 * 11);
+  const storage::shared_prefix shared{{5, 5}, 4};
+  const auto public_tokens = std::span{tokens}.first(4 * 4);
+  const auto own_tokens = std::span{tokens}.subspan(4 * 4);
+  const auto public_keys = keys_of(shared.root, public_tokens);
+  const auto behind = [&](const block_key& root) {
+    return keys_of(storage::root_behind(root, public_keys.back()), own_tokens);
+  };
+  const auto mine = behind({1, 1}), foreign = behind({2, 2});
+  const std::vector<int32_t> own{own_tokens.begin(), own_tokens.end()};
+  for (uint32_t b = 0; b < mine.size(); ++b) one.put(own, mine, b);
+  CHECK(set.match({1, 1}, tokens, shared).hit_blocks == 0);  // what is in front is not there
+
+  const std::vector<int32_t> listed{public_tokens.begin(), public_tokens.end()};
+  for (uint32_t b = 0; b < 3; ++b) one.put(listed, public_keys, b);
+  CHECK(set.match({1, 1}, tokens, shared).hit_blocks == 3);
+  one.put(listed, public_keys, 3);
+  const prefix_hit hit = set.match({1, 1}, tokens, shared);
+  CHECK(hit.prompt_blocks == 11);
+  CHECK(hit.hit_blocks == 11);
+  // 4 shared in groups of 3: 3 and 1; 7 own: 3, 3 and 1
+  CHECK(hit.groups.size() == 5);
+  std::vector<block_key> all = public_keys;
+  all.insert(all.end(), mine.begin(), mine.end());
+  CHECK(hit.keys == all);
+  // another scope has the shared ones, and not one more, until its own are there
+  CHECK(set.match({2, 2}, tokens, shared).hit_blocks == 4);
+  one.put(own, foreign, 0);
+  CHECK(set.match({2, 2}, tokens, shared).hit_blocks == 5);
+  // a prompt that ends within or at the end of what is shared
+  for (uint32_t blocks = 1; blocks <= 4; ++blocks)
+    CHECK(set.match({2, 2}, std::span{tokens}.first(size_t{4} * blocks), {shared.root, blocks})
+              .hit_blocks == blocks);
+}
+
 TEST_CASE("what a store knew is hit at once when it comes back, and forgotten after a while") {
   test::rng random{2};
   index_set set{small};

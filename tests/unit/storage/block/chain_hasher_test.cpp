@@ -162,6 +162,60 @@ TEST_CASE("the lanes give what OpenSSL gives") {
   }
 }
 
+/// Keys of a sequence whose first blocks are everybody's.
+std::vector<block_key> keys_behind(const std::vector<int32_t>& tokens,
+                                   const std::string& tenant,
+                                   size_t shared_blocks) {
+  chain_domain domain{"m", "", 3, 128, public_scope()};
+  chain_hasher hasher{root_key(domain), 128};
+  std::vector<block_key> keys;
+  REQUIRE(hasher.append(std::span{tokens}.first(shared_blocks * 128), {}, keys));
+  domain.scope = {scope_kind::tenant, tenant};
+  hasher.continue_in(root_key(domain));
+  REQUIRE(hasher.append(std::span{tokens}.subspan(shared_blocks * 128), {}, keys));
+  return keys;
+}
+
+TEST_CASE("behind everybody's blocks each scope has keys that no other chain has") {
+  std::vector<int32_t> tokens(6 * 128);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 11);
+  const auto one = keys_behind(tokens, "a", 2), other = keys_behind(tokens, "b", 2);
+  REQUIRE(one.size() == 6);
+  std::set<block_key> all{one.begin(), one.end()};
+  for (size_t i = 0; i < 2; ++i) CHECK(one[i] == other[i]);
+  for (size_t i = 2; i < 6; ++i) CHECK(all.insert(other[i]).second);
+  // of the same tenant, with another number of shared blocks, or with none
+  for (size_t shared : {1, 3}) {
+    const auto moved = keys_behind(tokens, "a", shared);
+    for (size_t i = shared; i < 6; ++i) CHECK(all.insert(moved[i]).second);
+  }
+  std::vector<block_key> alone;
+  chain_hasher hasher{root_key({"m", "", 3, 128, {scope_kind::tenant, "a"}}), 128};
+  REQUIRE(hasher.append(tokens, {}, alone));
+  for (const block_key& key : alone) CHECK(all.insert(key).second);
+  // behind other shared blocks, of which only the first token differs
+  tokens[0] += 1;
+  for (const block_key& key : keys_behind(tokens, "a", 2)) CHECK(all.insert(key).second);
+}
+
+TEST_CASE("the root behind is what its definition says") {
+  const block_key own{1, 2}, last{3, 4};
+  std::vector<std::byte> message;
+  for (const uint64_t word : {1, 2, 3, 4})
+    for (int i = 7; i >= 0; --i) message.push_back(static_cast<std::byte>(word >> (8 * i)));
+  message.push_back(std::byte{2});
+  const block_key root = root_behind(own, last);
+  CHECK(root == key_from_bytes(sha256::hash(message).data()));
+  chain_hasher hasher{last, 128};
+  hasher.continue_in(own);
+  CHECK(hasher.last() == root);
+  CHECK(hasher.blocks() == 0);
+  std::vector<block_key> keys;
+  const std::vector<int32_t> tokens(128, 9);
+  REQUIRE(hasher.append(tokens, {}, keys));
+  CHECK(keys.at(0) == key_of(root, content_of(tokens, 0, {})));
+}
+
 TEST_CASE("keys print and read back; other texts do not read") {
   const block_key key{0x0123456789abcdefu, 0xfedcba9876543210u};
   CHECK(to_string(key) == "0123456789abcdeffedcba9876543210");
