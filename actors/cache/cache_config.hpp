@@ -45,9 +45,10 @@ struct cache_config {
         "match_within", match_within, between(1, 10000),
         "How long a request waits to hear what is stored of its prompt; then it goes on without, "
         "and its blocks are not stored. On idle machines the answer takes a millisecond.");
-    v.field("fetch_policy", fetch_policy, one_of({"timeout", "wait"}),
-            "How long an engine waits for the blocks of a hit: as long as computing them would "
-            "take, or as long as fetch_within.");
+    v.field("fetch_policy", fetch_policy, one_of({"timeout", "wait", "best_effort"}),
+            "How long a prompt waits for the blocks of its hit: as long as computing them would "
+            "take, as long as fetch_within, or only for its turn: what is there when the engine "
+            "could compute it is used, the rest is computed.");
     v.field("fetch_within", fetch_within, between(50, 600000),
             "Longest time to bring the blocks of a hit; then the good ones are used.");
     v.field("ring_within", ring_within, between(10, 60000),

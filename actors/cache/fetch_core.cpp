@@ -227,11 +227,24 @@ void fetch_core::expire(time_point now) {
       continue;
     }
     ++counts_.late_answers;
-    waiting_.erase({t.order.deadline, id});
-    const uint32_t good = t.good;
-    cut(id, good, {error_code::deadline_exceeded, "not all blocks came in time"});
-    send_answer(id);
+    cut_here(id, {error_code::deadline_exceeded, "not all blocks came in time"});
   }
+}
+
+/// What is good so far is the answer; nothing more is brought for it.
+void fetch_core::cut_here(const ticket_id& id, const failure& why) {
+  ticket& t = tickets_.at(id);
+  waiting_.erase({t.order.deadline, id});
+  const uint32_t good = t.good;
+  cut(id, good, why);
+  send_answer(id);
+}
+
+void fetch_core::answer_now(const ticket_id& id, time_point now) {
+  const auto found = tickets_.find(id);
+  if (found == tickets_.end() || found->second.answered) return;
+  cut_here(id, {error_code::cancelled, "the asker waits no longer"});
+  pump(now);
 }
 
 void fetch_core::tick(time_point now) {

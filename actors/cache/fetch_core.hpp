@@ -31,6 +31,9 @@ public:
   result<void> submit(fetch::order order, time_point now);
   /// The asker is done with it. Unanswered, it is answered with `cancelled`.
   void release(const fetch::ticket_id& id, uint32_t used_blocks, time_point now);
+  /// The asker waits no longer: it gets the blocks that are there, in front of the first that is
+  /// not. Nothing for what is answered or unknown.
+  void answer_now(const fetch::ticket_id& id, time_point now);
   /// Blocks in memory are not offered any more, whoever they belong to, nor those that jobs of now
   /// still bring: what was asked for is answered. Returns how many there were.
   size_t retire_blocks();
@@ -153,6 +156,7 @@ private:
   void forget(const fetch::ticket_id& id);
   void tell_use(const fetch::ticket_id& id, uint32_t used_blocks, time_point now);
   void send_answer(const fetch::ticket_id& id);
+  void cut_here(const fetch::ticket_id& id, const failure& why);
   void expire(time_point now);
 
   // jobs (fetch_jobs.cpp)

@@ -267,6 +267,12 @@ kv_fetch_impl_actor::behavior_type kv_fetch(
         release(self, {msg.get().getTicket().getHi(), msg.get().getTicket().getLo()},
                 msg.get().getUsedBlocks());
       },
+      [self](const wire::msg<wire::KvFetchNow>& msg) {
+        const auto ticket = msg.get().getTicket();
+        self->state.card.count("fetches_hurried");
+        self->state.core->answer_now({ticket.getHi(), ticket.getLo()}, now_of(self));
+        run_effects(self);
+      },
       [self](const wire::msg<wire::KvPurge>&) {
         // Whose a block is nobody told us: all are read again, by those who may.
         const size_t blocks = self->state.core->retire_blocks();

@@ -41,6 +41,7 @@ using kv_store_actor = caf::typed_actor<
 using kv_fetch_actor =
     caf::typed_actor<caf::replies_to<wire::msg<wire::KvFetch>>::with<wire::msg<wire::KvFetched>>,
                      caf::reacts_to<wire::msg<wire::KvFetchRelease>>,
+                     caf::reacts_to<wire::msg<wire::KvFetchNow>>,
                      caf::replies_to<wire::msg<wire::KvPurge>>::with<wire::msg<wire::KvPurged>>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 

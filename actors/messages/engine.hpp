@@ -118,6 +118,12 @@ struct rings_arrived {
   std::vector<model::state_part> parts;
 };
 
+/// A fetch process that was told to answer at once has had its time.
+struct fetch_overdue {
+  schedule::slot_id slot{};
+  uint32_t life = 0;
+};
+
 /// More of what nobody took over is read out for the stores.
 struct read_out_more {};
 
@@ -134,6 +140,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::step_turn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::batch_sibling)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::sequence_pulled)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::rings_arrived)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_overdue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::read_out_more)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::engine_tick)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::drain_engine)

@@ -129,6 +129,7 @@ engine_impl_actor::behavior_type engine(engine_impl_actor::stateful_pointer<engi
       [self](const swap_checked& what) { engine_core{self}.hit_checked(what); },
       [self](const swap_begun& what) { engine_core{self}.begin_hit(what); },
       [self](const wire::msg<wire::Members>& table) { engine_core{self}.members(table.get()); },
+      [self](const fetch_overdue& late) { engine_core{self}.fetch_overdue_at(late); },
       [self](const read_out_more&) { engine_core{self}.read_out_next(); },
       [self](const engine_tick&) { on_tick(self); },
   };

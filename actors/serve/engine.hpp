@@ -88,6 +88,7 @@ using engine_impl_actor =
                          caf::reacts_to<swap_checked>,
                          caf::reacts_to<swap_begun>,
                          caf::reacts_to<wire::msg<wire::Members>>,
+                         caf::reacts_to<fetch_overdue>,
                          caf::reacts_to<read_out_more>,
                          caf::reacts_to<engine_tick>>;
 

@@ -245,6 +245,7 @@ step_job_row engine_core::job_row(const schedule::planned_row& row) {
 
 void engine_core::pump() {
   engine_state& state = self_->state;
+  hurry_hits();
   for (const slot_id slot : state.planner.placed()) check_hit(slot);
   while (auto plan = state.planner.plan()) {
     if (state.planner.load().steps_in_flight == 1) state.last_step = now();

@@ -25,6 +25,7 @@ public:
   void members(wire::Members::Reader table);
   void fetched(schedule::slot_id slot, uint32_t life, const wire::msg<wire::KvFetched>& got);
   void fetch_failed(schedule::slot_id slot, uint32_t life, const failure& why);
+  void fetch_overdue_at(const fetch_overdue& late);
   void pull_rings(schedule::slot_id slot, uint32_t life, const wire::msg<wire::RingReady>& ready);
   void rings_pulled(rings_arrived what);
   void hit_checked(const swap_checked& what);
@@ -69,6 +70,8 @@ private:
                                                 uint64_t block_bytes,
                                                 std::span<const schedule::ring_offer> rings) const;
   bool plan_hit(engine_sequence& s, wire::CacheHint::Reader hint);
+  [[nodiscard]] uint64_t queued_fetch_bytes() const;
+  void hurry_hits();
   [[nodiscard]] std::chrono::milliseconds fetch_deadline(const engine_sequence& s) const;
   void start_hit(schedule::slot_id slot, wire::CacheHint::Reader hint);
   void ask_rings(schedule::slot_id slot, wire::CacheHint::Reader hint);

@@ -19,6 +19,8 @@ namespace {
 /// Beyond the answer's own deadline; only says how long a dead fetch process is waited for.
 constexpr std::chrono::milliseconds answer_margin{500};
 constexpr std::chrono::milliseconds shortest_fetch{10};
+/// The way of an answer that is there already, and no longer.
+constexpr std::chrono::milliseconds answer_at_once{10};
 constexpr uint32_t most_ring_offers = 8;
 constexpr uint32_t most_ring_parts = 8;
 
@@ -70,12 +72,21 @@ schedule::restore_choice engine_core::choose(const engine_sequence& s,
   offer.hit_blocks = blocks;
   offer.min_hit_blocks = setup.cache.min_hit_blocks;
   offer.block_bytes = block_bytes;
+  offer.queued_bytes = block_bytes == 0 ? 0 : queued_fetch_bytes();
   offer.replay = replay_mode(setup.cache);
   offer.rings = rings;
   return schedule::choose_restore(
       offer, rates(), [&model = *setup.model](uint32_t prompt, uint32_t hit, restore_mode mode) {
         return model.plan_restore(prompt, hit, mode);
       });
+}
+
+uint64_t engine_core::queued_fetch_bytes() const {
+  const engine_state& state = self_->state;
+  uint64_t blocks = 0;
+  for (const auto& [slot, s] : state.sequences)
+    if (s.hit && s.hit->fetching) blocks += s.hit->choice.plan.hit / cache_block_tokens;
+  return blocks * state.setup.model->block_bytes();
 }
 
 bool engine_core::plan_hit(engine_sequence& s, wire::CacheHint::Reader hint) {
@@ -103,6 +114,7 @@ bool engine_core::plan_hit(engine_sequence& s, wire::CacheHint::Reader hint) {
   hit->hinted_blocks = blocks;
   hit->keys = std::move(keys);
   hit->asked = now();
+  hit->queued_bytes = queued_fetch_bytes();
   s.hit = std::move(hit);
   return true;
 }
@@ -242,6 +254,8 @@ void engine_core::fetched(slot_id slot, uint32_t life, const wire::msg<wire::KvF
   if (!opened) return fetch_failed(slot, life, opened.error());
   uint64_t bytes = 0;
   for (const fetched_block& block : opened->blocks) bytes += block.bytes.size();
+  // What was asked for before came before: the rate is that of all of it.
+  if (bytes > 0) bytes += s->hit->queued_bytes;
   state.fetch_rate.measured(static_cast<double>(bytes), now() - s->hit->asked, now());
   if (opened->blocks.size() * cache_block_tokens < s->hit->choice.plan.hit)
     state.card.count("hits_shortened");
@@ -255,6 +269,33 @@ void engine_core::fetch_failed(slot_id slot, uint32_t life, const failure&) {
   s->hit->fetching = false;
   self_->state.card.count("fetches_failed");
   compute_all(slot);
+}
+
+// Best effort (KV-27): whoever could be computed now waits for nothing that is on its way.
+void engine_core::hurry_hits() {
+  engine_state& state = self_->state;
+  if (state.setup.cache.fetch_policy != "best_effort") return;
+  for (const slot_id slot : state.planner.due()) {
+    engine_sequence& s = state.sequences.at(slot);
+    if (!s.hit || std::exchange(s.hit->hurried, true)) continue;
+    state.card.count("hits_hurried");
+    if (std::exchange(s.hit->pulling, false)) state.card.count("rings_missed");
+    if (!s.hit->fetching) {
+      hit_arrived(slot);
+      continue;
+    }
+    wire::draft<wire::KvFetchNow> out;
+    write_block_key(out->initTicket(), ticket_of(s));
+    self_->send(s.hit->fetcher, out.freeze());
+    state.card.sent(s.hit->fetcher);
+    self_->delayed_send(self_, answer_at_once, fetch_overdue{slot, s.life});
+  }
+}
+
+void engine_core::fetch_overdue_at(const fetch_overdue& late) {
+  const engine_sequence* s = hit_of(late.slot, late.life);
+  if (s == nullptr || !s->hit->fetching) return;
+  fetch_failed(late.slot, late.life, {error_code::deadline_exceeded, "the fetch process is slow"});
 }
 
 // Nothing of the hit is used (any more).

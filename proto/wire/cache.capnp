@@ -276,6 +276,11 @@ struct KvFetchRelease {
   usedBlocks @1 :UInt32;        # 0: not used, its life is not prolonged
 }
 
+struct KvFetchNow {
+  # The asker waits no longer: what is there of a fetch that was not answered yet is its answer.
+  ticket @0 :Common.Id128;
+}
+
 # ---- ring_host ------------------------------------------------------------------------------------
 
 struct RingEntry {

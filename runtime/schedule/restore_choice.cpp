@@ -28,7 +28,8 @@ way way_of(const restore_offer& offer,
            const restore_rates& rates,
            const restore_choice& choice,
            uint64_t ring_bytes) {
-  const uint64_t bytes = offer.block_bytes * (choice.plan.hit / cache_block_tokens);
+  const uint64_t bytes =
+      offer.queued_bytes + offer.block_bytes * (choice.plan.hit / cache_block_tokens);
   way w{choice, 0, offer.prompt_tokens - choice.plan.start};
   // Blocks and rings come at the same time, by different ways.
   const double arrives = std::max(seconds(static_cast<double>(bytes), rates.fetched_bytes),

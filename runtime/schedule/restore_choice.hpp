@@ -26,6 +26,7 @@ struct restore_offer {
   uint64_t block_bytes = 0;     ///< of each block that has to be fetched; 0 when they are here
   model::restore_mode replay = model::restore_mode::exact;  ///< without rings
   std::span<const ring_offer> rings;
+  uint64_t queued_bytes = 0;  ///< of other hits that are being fetched: they come first
 };
 
 /// Per second; 0: not measured, and then it costs nothing: who never tries never learns.

@@ -40,6 +40,35 @@ std::vector<slot_id> step_planner::placed() {
   return std::exchange(placed_, {});
 }
 
+// As `admit` and `plan_prefill` go through them, with those that wait as if they did not.
+std::vector<slot_id> step_planner::due() const {
+  std::vector<slot_id> out;
+  if (in_flight_.size() >= config_.steps_in_flight) return out;
+  size_t places = slots_.size() - waiting_.size();
+  uint64_t used = used_tokens_;
+  const auto decoding = std::count_if(
+      slots_.begin(), slots_.end(), [this](const auto& entry) { return can_decode(entry.second); });
+  uint64_t tokens =
+      std::min<uint64_t>(static_cast<uint64_t>(decoding), std::max(1u, config_.step_tokens - 1));
+  for (const auto& [id, s] : slots_) {
+    if (s.finished || (s.admitted && !can_prefill(s))) continue;
+    if (!s.admitted) {
+      const bool fits =
+          places < config_.max_sequences && used + space(s.what) <= config_.state_tokens;
+      if (!fits && !s.waits) break;  // nobody passes it
+      if (!fits) continue;
+      ++places;
+      used += space(s.what);
+    }
+    const uint32_t count = chunk_at(s);
+    if (tokens != 0 && tokens + count > config_.step_tokens) continue;
+    if (s.prefilled + count == s.what.prefill_tokens && s.outputs >= s.what.credit) continue;
+    tokens += count;
+    if (s.waits) out.push_back(id);
+  }
+  return out;
+}
+
 void step_planner::begin(slot_id id, uint32_t computed_tokens) {
   const auto found = slots_.find(id);
   if (found == slots_.end() || found->second.finished || !found->second.what.held) return;

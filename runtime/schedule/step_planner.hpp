@@ -79,6 +79,10 @@ public:
   /// Held slots that have arrived and have got their place since the last call, each named once:
   /// state may be put into them now.
   [[nodiscard]] std::vector<slot_id> placed();
+  /// Held slots that have not arrived and would be computed in the next step if they were not
+  /// held: it is their turn, there is a place for them, and the step has room. None while no step
+  /// can be planned.
+  [[nodiscard]] std::vector<slot_id> due() const;
   /// Ends a hold: the first `computed_tokens` are there, the rest is prefilled. Without a place
   /// (nothing arrived) it takes its turn as if it had never been held; `computed_tokens` is 0 then.
   void begin(slot_id slot, uint32_t computed_tokens);

@@ -265,6 +265,150 @@ TEST_SUITE("actors/serve") {
     w.check(5, 5);
   }
 
+  TEST_CASE("with timeout blocks are waited for as long as computing them would take") {
+    for (const char* policy : {"timeout", "wait"})
+      for (const uint32_t within : {300, 5000})
+        for (const bool rated : {false, true}) {
+          CAPTURE(policy);
+          CAPTURE(within);
+          CAPTURE(rated);
+          hit_options options;
+          options.fetch_policy = policy;
+          options.fetch_within = std::chrono::milliseconds{within};
+          options.token_takes = rated ? 1ms : 0ms;
+          hit_run w{options};
+          const auto other = hit_world::some_prompt(4, 400);
+          w.submit(other, 2, 0);  // tells how fast the engine computes
+          w.world.run();
+          CHECK(w.finish(other, 2) == 0);
+          w.submit(w.prompt, 1, 5);
+          w.world.run();
+          REQUIRE(w.fetch->fetches.size() == 1);
+          const uint32_t saved =
+              w.model->plan_restore(700, 5, model::restore_mode::exact).start;  // a ms each
+          const bool counts = rated && std::string_view{policy} == "timeout";
+          const uint32_t deadline = counts ? std::min(within, saved) : within;
+          CHECK(w.fetch->fetches[0].what.get().getDeadlineMs() == deadline);
+          CHECK(w.fetch->hurries.empty());
+          w.world.advance(std::chrono::milliseconds{deadline});
+          CHECK(w.notes->ready.size() == 1);  // of the other
+          w.answer(0, w.prompt, {.blocks = 3});
+          w.world.run();
+          w.check(3, 3);
+        }
+  }
+
+  TEST_CASE("the request's own deadline is the last for its blocks, whatever the policy") {
+    for (const char* policy : {"timeout", "wait", "best_effort"}) {
+      CAPTURE(policy);
+      hit_options options;
+      options.fetch_policy = policy;
+      options.fetch_within = 600s;
+      hit_run w{options};
+      w.submit(w.prompt, 1, 5);
+      w.world.run();
+      REQUIRE(w.fetch->fetches.size() == 1);
+      CHECK(w.fetch->fetches[0].what.get().getDeadlineMs() == 120'000);
+    }
+  }
+
+  TEST_CASE("with best_effort an idle engine takes what is there and computes the rest at once") {
+    for (uint32_t there = 0; there <= 5; ++there) {
+      CAPTURE(there);
+      hit_options options;
+      options.fetch_policy = "best_effort";
+      hit_run w{options};
+      w.answer_when_hurried(w.prompt, there);
+      w.submit(w.prompt, 1, 5);
+      w.world.run();
+      CHECK(w.fetch->hurries.size() == 1);
+      const uint32_t used = there < 2 ? 0 : there;  // of one block too little is saved
+      w.check(used, used);
+      CHECK(w.figure("hits_hurried") == 1);
+      CHECK(w.figure("fetches_failed") == 0);
+    }
+  }
+
+  TEST_CASE("with best_effort blocks may come as long as others have the engine") {
+    for (const bool all_came : {true, false}) {
+      CAPTURE(all_came);
+      hit_options narrow;
+      narrow.fetch_policy = "best_effort";
+      narrow.max_sequences = 1;
+      narrow.staging_bytes = 2560;  // of one of them
+      hit_run w{narrow};
+      const auto first = hit_world::some_prompt(4, 400), second = hit_world::some_prompt(5, 700);
+      w.submit(first, 2, 0);
+      w.submit(second, 3, 0);  // computed, and keeps the place: the staging area is full
+      w.submit(w.prompt, 1, 5);
+      w.world.advance(500ms);
+      REQUIRE(w.fetch->fetches.size() == 1);
+      CHECK(w.fetch->hurries.empty());
+      if (all_came) w.answer(0, w.prompt);
+      w.answer_when_hurried(w.prompt, 4);
+      w.world.run();
+      CHECK(w.finish(first, 2) == 0);
+      CHECK(w.finish(second, 3) == 0);
+      CHECK(w.fetch->hurries.size() == (all_came ? 0 : 1));
+      w.check(all_came ? 5 : 4, all_came ? 5 : 4);
+    }
+  }
+
+  TEST_CASE("with best_effort a fetch process that says nothing holds nobody up") {
+    hit_options options;
+    options.fetch_policy = "best_effort";
+    hit_run w{options};
+    w.submit(w.prompt, 1, 5);
+    w.world.run();
+    CHECK(w.notes->ready.empty());
+    w.world.advance(10ms);
+    CHECK(w.notes->ready.size() == 1);
+    CHECK(w.figure("fetches_failed") == 1);
+    w.answer(0, w.prompt);
+    w.world.run();
+    w.check(0, 0);
+  }
+
+  TEST_CASE("with best_effort rings that are on their way are replayed instead") {
+    hit_options options;
+    options.fetch_policy = "best_effort";
+    hit_run w{options};
+    w.answer_when_hurried(w.prompt, 5);
+    w.submit(w.prompt, 1, 5, 5);
+    w.world.run();
+    REQUIRE(w.rings->pulls.size() == 1);
+    CHECK(w.figure("rings_missed") == 1);
+    CHECK(w.figure("tokens_replayed") == model::toy_exact_tokens);
+    CHECK(w.finish(w.prompt, 1) == 5 * block);
+    w.answer_rings(0, w.stage_rings(w.cold_rings(w.prompt, 5)));  // late, and given back
+    w.world.advance(1s);
+    w.check_nothing_left();
+  }
+
+  TEST_CASE("hits that are being fetched are the queue of the next one (KV-27)") {
+    hit_options options;
+    options.token_takes = 1ms;
+    hit_run w{options};
+    w.submit(w.prompt, 1, 5);
+    w.world.advance(100ms);
+    w.answer(0, w.prompt);  // 1280 bytes in 100 ms
+    w.world.run();
+    CHECK(w.finish(w.prompt, 1) == 5 * block);
+    const auto other = hit_world::some_prompt(4, 400);
+    w.submit(other, 2, 0);  // 1000 tokens a second
+    w.world.run();
+    CHECK(w.finish(other, 2) == 0);
+    // a hit saves 568 ms and takes 100 ms, behind each that came before
+    const uint32_t saved = w.model->plan_restore(700, 5, model::restore_mode::exact).start;
+    const uint32_t worth_it = (saved - 1) / 100;
+    for (uint32_t i = 0; i < worth_it + 2; ++i) {
+      w.submit(w.prompt, 10 + i, 5);
+      w.world.run();
+    }
+    CHECK(w.fetch->fetches.size() == 1 + worth_it);
+    CHECK(w.figure("restore_computing_is_faster") == 2);
+  }
+
   TEST_CASE("blocks that were overwritten behind the end of their hold are not said to be bad") {
     for (const bool in_time : {true, false}) {
       CAPTURE(in_time);
@@ -303,21 +447,29 @@ TEST_SUITE("actors/serve") {
   }
 
   TEST_CASE("a request that is cancelled at any moment leaves nothing, and disturbs no other") {
-    for (const uint32_t ring_blocks : {0u, 5u})
-      for (size_t moment = 0; moment < 90; ++moment) {
-        CAPTURE(ring_blocks);
-        CAPTURE(moment);
-        hit_run w;
-        w.answer_all(w.prompt);
-        w.submit(w.prompt, 1, 5, ring_blocks);
-        w.submit(w.prompt, 2, 5, ring_blocks);
-        for (size_t i = 0; i < moment; ++i) static_cast<void>(w.world.run_one());
-        w.cancel(1);
-        w.world.run();
-        CHECK(w.finish(w.prompt, 2) == 5 * block);
-        w.world.advance(60s);  // what was handed over before the cancel
-        w.check_nothing_left();
-      }
+    for (const std::string policy : {"timeout", "best_effort"})
+      for (const uint32_t ring_blocks : {0u, 5u})
+        for (size_t moment = 0; moment < 90; ++moment) {
+          CAPTURE(policy);
+          CAPTURE(ring_blocks);
+          CAPTURE(moment);
+          hit_options options;
+          options.fetch_policy = policy;
+          hit_run w{options};
+          w.answer_all(w.prompt);
+          if (policy == "best_effort") {
+            w.fetch->on_fetch = nullptr;
+            w.answer_when_hurried(w.prompt, 5);
+          }
+          w.submit(w.prompt, 1, 5, ring_blocks);
+          w.submit(w.prompt, 2, 5, ring_blocks);
+          for (size_t i = 0; i < moment; ++i) static_cast<void>(w.world.run_one());
+          w.cancel(1);
+          w.world.run();
+          CHECK(w.finish(w.prompt, 2) == 5 * block);
+          w.world.advance(60s);  // what was handed over before the cancel
+          w.check_nothing_left();
+        }
   }
 
   TEST_CASE("an engine that is drained at any moment answers when nothing is left") {

@@ -24,6 +24,8 @@ struct fetch_script {
   };
   std::vector<asked> fetches;
   std::vector<wire::msg<wire::KvFetchRelease>> releases;
+  std::vector<wire::msg<wire::KvFetchNow>> hurries;
+  std::function<void(size_t)> on_hurry;
   /// Called with each question; without it the test answers.
   std::function<void(size_t)> on_fetch;
 };
@@ -38,6 +40,10 @@ inline kv_fetch_actor::behavior_type scripted_fetch(kv_fetch_actor::pointer self
         return promise;
       },
       [script](const wire::msg<wire::KvFetchRelease>& m) { script->releases.push_back(m); },
+      [script](const wire::msg<wire::KvFetchNow>& m) {
+        script->hurries.push_back(m);
+        if (script->on_hurry) script->on_hurry(script->hurries.size() - 1);
+      },
       [](const wire::msg<wire::KvPurge>&) { return wire::msg<wire::KvPurged>{}; },
       [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
   };
@@ -69,12 +75,24 @@ inline ring_host_actor::behavior_type scripted_host(ring_host_actor::pointer sel
   };
 }
 
+/// Between a batch and its engine: steps take no virtual time, so how long they took is made up.
+inline step_sink_actor::behavior_type timed_steps(step_sink_actor::pointer self,
+                                                  const step_sink_actor& engine,
+                                                  std::chrono::milliseconds token_takes) {
+  return {[self, engine, token_takes](step_done& done) {
+    done.took = token_takes * done.prefilled;
+    self->send(engine, std::move(done));
+  }};
+}
+
 struct hit_options {
   uint32_t max_sequences = 8;
   uint32_t shared_blocks = 0;  ///< of each prompt; everybody's
   uint64_t copy_bytes = uint64_t{1} << 20;
   uint64_t staging_bytes = uint64_t{1} << 20;
   std::chrono::milliseconds fetch_within{1000};
+  std::string fetch_policy = "timeout";
+  std::chrono::milliseconds token_takes{0};  ///< of prefill, as the engine is told; 0: not measured
   net::loop_options network = remote_world::instant();
 };
 
@@ -250,6 +268,17 @@ public:
     };
   }
 
+  /// The fetch process has so many blocks of a prompt when it is told to answer at once.
+  void answer_when_hurried(const prompt_tokens& prompt, uint32_t blocks) {
+    fetch->on_hurry = [this, prompt, blocks](size_t n) {
+      const auto ticket = read_block_key(fetch->hurries.at(n).get().getTicket());
+      for (size_t i = 0; i < fetch->fetches.size(); ++i)
+        if (read_block_key(fetch->fetches[i].what.get().getTicket()) == ticket &&
+            fetch->fetches[i].promise.pending())
+          answer(i, prompt, {.blocks = blocks});
+    };
+  }
+
   /// Everything a request {1, number} says when it ends here; checked against the oracle, by way of
   /// a decode engine, which has the whole state.
   uint32_t finish(const prompt_tokens& prompt, uint64_t number) {
@@ -385,8 +414,12 @@ private:
     setup.transport = node.transport.get();
     setup.cache.copy_bytes = options.copy_bytes;
     setup.cache.fetch_within = options.fetch_within;
-    setup.spawn_batch = [&system](const batch_config& config, const step_sink_actor& engine) {
-      return batch_actor{system.spawn(batch, config, engine)};
+    setup.cache.fetch_policy = options.fetch_policy;
+    setup.spawn_batch = [&system, takes = options.token_takes](const batch_config& config,
+                                                               const step_sink_actor& engine) {
+      const step_sink_actor told =
+          takes.count() == 0 ? engine : step_sink_actor{system.spawn(timed_steps, engine, takes)};
+      return batch_actor{system.spawn(batch, config, told)};
     };
     setup.spawn_swap = [this, &system](kv_swap_config config, const swap_sink_actor& engine) {
       config.blocks_at_once = 2;  // so that something can happen in between

@@ -162,6 +162,44 @@ TEST_SUITE("actors/cache") {
     CHECK(w.answers.at({0, 1}).why.code == error_code::deadline_exceeded);
   }
 
+  TEST_CASE("whoever waits no longer is answered with what is there, and nothing more is read") {
+    world w;
+    w.submit(order_of(1, 0, 8, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    w.core.answer_now({0, 1}, w.now);
+    w.take();
+    CHECK(w.answers.at({0, 1}).blocks.size() == 4);
+    CHECK(w.answers.at({0, 1}).why.code == error_code::cancelled);
+    w.say_opened(next(w.opens), 4);  // of the second group, which nobody wants any more
+    CHECK(w.reads.empty());
+    CHECK(w.core.shelf().holds() == 4);
+    w.core.answer_now({0, 1}, w.now);  // again, and of one that nobody knows
+    w.core.answer_now({0, 9}, w.now);
+    w.take();
+    CHECK(w.answers.size() == 1);
+    w.core.release({0, 1}, 4, w.now);
+    w.take();
+    w.check_empty();
+  }
+
+  TEST_CASE("a fetch that was not let in yet is answered at once, with nothing") {
+    world w{{}, 16 * 1024};
+    w.submit(order_of(1, 0, 4, 2s));
+    w.say_opened(next(w.opens), 4);
+    w.finish(next(w.reads), outcome::ok);
+    w.submit(order_of(2, 8, 16, 3s));
+    w.submit(order_of(3, 16, 16, 4s));
+    REQUIRE(w.core.state().waiting_fetches > 0);
+    w.core.answer_now({0, 3}, w.now);
+    w.take();
+    CHECK(w.answers.at({0, 3}).blocks.empty());
+    for (uint64_t t : {1, 2, 3}) w.core.release({0, t}, 0, w.now);
+    w.take();
+    while (!w.opens.empty()) w.say_opened(next(w.opens), 0);
+    w.check_empty();
+  }
+
   TEST_CASE("a hit that is never released is let go after the holding time") {
     fetch_config config;
     world w{config};

@@ -69,6 +69,17 @@ TEST_SUITE("runtime/schedule") {
     CHECK(choose({1000, 7, 2, 0, restore_mode::bounded, {}}, {1000, 1, 0}).plan.hit == 896);
   }
 
+  TEST_CASE("what is fetched for others comes first: bytes and queue against tokens (KV-27)") {
+    restore_offer offer{1000, 7, 2, 1000, restore_mode::bounded, {}};
+    // 7000 bytes at 10000 a second are 0.7 s, 880 tokens 0.88 s: 1800 bytes in front are too much.
+    offer.queued_bytes = 1700;
+    CHECK(choose(offer, {1000, 10'000, 0}).plan.hit == 896);
+    offer.queued_bytes = 1900;
+    CHECK(choose(offer, {1000, 10'000, 0}).reason == restore_reason::computing_is_faster);
+    CHECK(choose(offer, {1000, 0, 0}).plan.hit == 896);  // nobody knows how long they take
+    CHECK(choose(offer, {0, 10'000, 0}).plan.hit == 896);
+  }
+
   TEST_CASE("short hits and hits that save nothing are computed (KV-35)") {
     CHECK(choose({1000, 1, 2, 100, restore_mode::bounded, {}}, {}).reason ==
           restore_reason::too_short);

@@ -145,6 +145,100 @@ TEST_SUITE("runtime/schedule") {
     CHECK(planner.plan()->rows[0].first == 0);
   }
 
+  TEST_CASE("a held sequence is due when the next step would have room for it") {
+    const slot_request held{.prefill_tokens = 40, .max_outputs = 1, .credit = 1, .held = true};
+    slot_request plain = held;
+    plain.held = false;
+    step_planner planner{
+        {.max_sequences = 2, .step_tokens = 64, .chunk_tokens = 64, .steps_in_flight = 1}};
+    const auto first = planner.add(held);
+    CHECK(planner.due() == std::vector{*first});
+    const auto second = planner.add(plain);
+    CHECK(planner.due() == std::vector{*first});  // added before, so before it
+    const auto third = planner.add(held);
+    CHECK(planner.due() == std::vector{*first});  // no room in the step, and no place
+    const auto step = planner.plan();
+    REQUIRE(step);
+    CHECK(planner.due().empty());  // no step can be planned
+    planner.complete(step->number);
+    planner.finish(*second);
+    CHECK(planner.due() == std::vector{*first});  // 80 tokens are more than a step
+    planner.arrived(*first);
+    CHECK(planner.due() == std::vector{*third});
+    planner.begin(*first, 0);
+    CHECK(planner.due().empty());
+    planner.finish(*first);
+    CHECK(planner.due() == std::vector{*third});
+    planner.finish(*third);
+    CHECK(planner.due().empty());
+  }
+
+  TEST_CASE("who is due is computed in the very next step, and the first who is not is not") {
+    int dues = 0, not_due = 0;
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      CAPTURE(seed);
+      test::rng random{seed};
+      step_planner planner{{.max_sequences = 4,
+                            .step_tokens = 1 + static_cast<uint32_t>(random.below(64)),
+                            .chunk_tokens = 1 + static_cast<uint32_t>(random.below(32)),
+                            .state_tokens = 200,
+                            .steps_in_flight = 1 + static_cast<uint32_t>(random.below(2))}};
+      std::vector<slot_id> held;
+      std::vector<uint64_t> open;
+      for (int round = 0; round < 60; ++round) {
+        slot_request r{.prefill_tokens = 1 + static_cast<uint32_t>(random.below(60)),
+                       .max_outputs = 1 + static_cast<uint32_t>(random.below(4)),
+                       .credit = static_cast<uint32_t>(random.below(5)),
+                       .held = random.below(2) == 0};
+        if (random.below(3) == 0) {
+          const auto id = planner.add(r);
+          if (id && r.held) held.push_back(*id);
+        }
+        const auto due = planner.due();
+        step_planner then = planner;
+        for (const slot_id id : due) then.begin(id, 0);
+        const auto step = then.plan();
+        std::set<slot_id> rows;
+        if (step)
+          for (const auto& row : step->rows) rows.insert(row.slot);
+        for (const slot_id id : due) CHECK(rows.contains(id));
+        dues += static_cast<int>(due.size());
+        const auto missed = std::find_if(held.begin(), held.end(), [&due](slot_id id) {
+          return std::find(due.begin(), due.end(), id) == due.end();
+        });
+        if (missed != held.end()) {
+          step_planner other = planner;
+          for (const slot_id id : due)
+            if (id < *missed) other.begin(id, 0);
+          other.begin(*missed, 0);
+          const auto without = other.plan();
+          if (without)
+            for (const auto& row : without->rows) CHECK(row.slot != *missed);
+          ++not_due;
+        }
+        if (!held.empty() && random.below(4) == 0) {
+          const size_t at = random.below(held.size());
+          planner.begin(held[at], 0);
+          held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
+        }
+        if (random.below(2) == 0)
+          if (const auto real = planner.plan()) open.push_back(real->number);
+        if (!open.empty() && random.below(2) == 0) {
+          planner.complete(open.front());
+          open.erase(open.begin());
+        }
+        for (const slot_id id : planner.freed()) std::erase(held, id);
+        static_cast<void>(planner.placed());
+        if (random.below(10) == 0 && !held.empty()) {
+          planner.finish(held.front());
+          held.erase(held.begin());
+        }
+      }
+    }
+    CHECK(dues > 500);
+    CHECK(not_due > 500);
+  }
+
   TEST_CASE("a held sequence that is finished is freed, wherever it stood") {
     step_planner planner{{.max_sequences = 1}};
     const slot_request what{.prefill_tokens = 9, .max_outputs = 1, .credit = 1, .held = true};
