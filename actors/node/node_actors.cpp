@@ -273,6 +273,7 @@ private:
     setup.hub = plan_.hub;
     setup.transport = plan_.transport;
     setup.cache = plan_.settings.cache;
+    setup.hits = plan_.hits;
     setup.writer = made_.writer;
     setup.budget = budget_;
     setup.rings = rings_;

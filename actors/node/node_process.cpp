@@ -328,6 +328,7 @@ node_plan running_node::plan() {
   plan.model_name = model_name_;
   plan.metrics = metrics_->requests();
   plan.match = metrics_->matches();
+  plan.hits = metrics_->hits();
   plan.match->now = steady_now;
   plan.log = log_;
   plan.unix_time = unix_now;

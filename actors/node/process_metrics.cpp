@@ -20,6 +20,7 @@ process_metrics::process_metrics(const net::transport& transport, const remote_h
   prompts_->seconds = &all_->make_histogram("deepinfer_codec_encode_seconds",
                                             "From a prompt's text to its ids.", bounds);
   make_match_metrics();
+  make_hit_metrics();
   const net::transport* t = &transport;
   total("deepinfer_net_frames_sent_total", "Frames sent to peers.",
         [t] { return static_cast<double>(t->stats().frames_sent); });
@@ -78,6 +79,22 @@ void process_metrics::make_match_metrics() {
   };
   fill(matches_->agent, "agent");
   fill(matches_->chat, "chat");
+}
+
+void process_metrics::make_hit_metrics() {
+  // A hit of a few blocks on an idle machine takes tenths of a millisecond, a long one seconds.
+  const auto fill = [this](way_metrics& to, const std::string& way, const char* took,
+                           const char* moved) {
+    to.seconds = &all_->make_histogram("deepinfer_cache_" + way + "_seconds", took,
+                                       exponential_bounds({1e-4, 2, 18}));
+    to.bytes = &all_->make_counter("deepinfer_cache_" + way + "_bytes_total", moved);
+  };
+  fill(hits_->fetch, "fetch", "To bring the blocks of a hit into the memory of this machine.",
+       "Bytes of blocks that were brought.");
+  fill(hits_->swap, "swap", "To verify the blocks of a hit and move them into its sequence.",
+       "Bytes of blocks that were moved into sequences.");
+  fill(hits_->rings, "ring_pull", "To pull the window rings of a hit.",
+       "Bytes of window rings that were pulled.");
 }
 
 void process_metrics::total(const std::string& name,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cache/hit_metrics.hpp"
 #include "actors/cache/kv_check.hpp"
 #include "actors/edge/prompt_encoding.hpp"
 #include "actors/edge/request.hpp"
@@ -24,12 +25,14 @@ public:
   [[nodiscard]] std::shared_ptr<request_metrics> requests() const { return requests_; }
   [[nodiscard]] std::shared_ptr<encoding_metrics> prompts() const { return prompts_; }
   [[nodiscard]] std::shared_ptr<match_metrics> matches() const { return matches_; }
+  [[nodiscard]] std::shared_ptr<const hit_metrics> hits() const { return hits_; }
   [[nodiscard]] std::shared_ptr<const metrics> all() const { return all_; }
   void watch(const std::string& listener, const http_server& server);
   void watch(std::shared_ptr<const text::part_cache> reuse);
 
 private:
   void make_match_metrics();
+  void make_hit_metrics();
   void make_cache_use_metrics();
   void total(const std::string& name,
              const std::string& help,
@@ -44,6 +47,7 @@ private:
   std::shared_ptr<request_metrics> requests_ = std::make_shared<request_metrics>();
   std::shared_ptr<encoding_metrics> prompts_ = std::make_shared<encoding_metrics>();
   std::shared_ptr<match_metrics> matches_ = std::make_shared<match_metrics>();
+  std::shared_ptr<hit_metrics> hits_ = std::make_shared<hit_metrics>();
   std::vector<std::unique_ptr<metric_registration>> watched_;
 };
 

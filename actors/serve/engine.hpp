@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/cache/cache_config.hpp"
+#include "actors/cache/hit_metrics.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/messages/engine.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -71,9 +72,10 @@ struct engine_setup {
   remote_hub* hub = nullptr;            ///< outlives the engine
   net::transport* transport = nullptr;  ///< outlives the engine
   cache_config cache;
-  kv_writer_actor writer;                  ///< of this process; null: nothing is stored
-  std::shared_ptr<persist_budget> budget;  ///< shared with the writer
-  ring_host_impl_actor rings;              ///< of this process; null: rings are not kept
+  std::shared_ptr<const hit_metrics> hits;  ///< may be null
+  kv_writer_actor writer;                   ///< of this process; null: nothing is stored
+  std::shared_ptr<persist_budget> budget;   ///< shared with the writer
+  ring_host_impl_actor rings;               ///< of this process; null: rings are not kept
   /// Spawns one of the two batch actors; only the node knows how (own thread, or simulated).
   std::function<batch_actor(const batch_config&, const step_sink_actor&)> spawn_batch;
   /// The same for the actor that swaps blocks in; empty: hints are not used.

@@ -33,8 +33,9 @@ result<void> engine_core::start(const engine_setup& setup) {
         state.batches[i]);  // an engine without its batches is none, and the other way round
   }
   if (setup.role == engine_role::prefill && setup.cache.enabled && setup.spawn_swap) {
-    state.swap = setup.spawn_swap({setup.hub, setup.cache.copy_bytes},
-                                  swap_sink_actor{engine_impl_actor{self_}});
+    kv_swap_config swap{.hub = setup.hub, .copy_bytes = setup.cache.copy_bytes};
+    swap.metrics = setup.hits;
+    state.swap = setup.spawn_swap(swap, swap_sink_actor{engine_impl_actor{self_}});
     self_->link_to(state.swap);
   }
   return {};

@@ -237,6 +237,7 @@ void engine_core::rings_pulled(rings_arrived what) {
     uint64_t bytes = 0;
     for (const model::state_part& part : s->hit->rings) bytes += part.bytes.size();
     state.pull_rate.measured(static_cast<double>(bytes), now() - s->hit->asked, now());
+    if (state.setup.hits) state.setup.hits->rings.took(now() - s->hit->asked, bytes);
     state.card.count("rings_pulled");
   } else {
     state.card.count("rings_missed");
@@ -254,6 +255,7 @@ void engine_core::fetched(slot_id slot, uint32_t life, const wire::msg<wire::KvF
   if (!opened) return fetch_failed(slot, life, opened.error());
   uint64_t bytes = 0;
   for (const fetched_block& block : opened->blocks) bytes += block.bytes.size();
+  if (state.setup.hits) state.setup.hits->fetch.took(now() - s->hit->asked, bytes);
   // What was asked for before came before: the rate is that of all of it.
   if (bytes > 0) bytes += s->hit->queued_bytes;
   state.fetch_rate.measured(static_cast<double>(bytes), now() - s->hit->asked, now());

@@ -12,6 +12,10 @@ using self_ptr = kv_swap_actor::stateful_pointer<kv_swap_state>;
 using hit_key = kv_swap_state::hit_key;
 using copied_hit = kv_swap_state::copied_hit;
 
+std::chrono::nanoseconds now_of(self_ptr self) {
+  return self->clock().now().time_since_epoch();
+}
+
 // False: it is not the block that was stored. Its copy is what counts.
 bool copy_next(copied_hit& hit) {
   const size_t index = hit.blocks.size();
@@ -38,7 +42,7 @@ void begin_next(self_ptr self) {
   kv_swap_state& state = self->state;
   if (state.copying || state.waiting.empty()) return;
   swap_check& next = state.waiting.front();
-  copied_hit hit{next.from, next.keys, next.block_bytes, 0, {}};
+  copied_hit hit{next.from, next.keys, next.block_bytes, 0, now_of(self), {}};
   hit.wanted = std::min(next.from->blocks.size(), next.keys->size());
   if (hit.block_bytes > 0)
     hit.wanted = std::min<uint64_t>(hit.wanted, state.config.copy_bytes / hit.block_bytes);
@@ -95,6 +99,9 @@ void on_load(self_ptr self, const swap_load& what) {
   if (found != state.hits.end() && load(*what.into, found->second.blocks)) {
     state.card.count("hits_loaded");
     state.card.count("blocks_loaded", what.into->blocks());
+    if (state.config.metrics)
+      state.config.metrics->swap.took(now_of(self) - found->second.begun,
+                                      what.into->blocks() * found->second.block_bytes);
   } else {
     what.into->give_up();
     state.card.count("hits_given_up");

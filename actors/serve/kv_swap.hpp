@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/cache/fetch_locator.hpp"
+#include "actors/cache/hit_metrics.hpp"
 #include "actors/console/actor_card.hpp"
 #include "actors/messages/engine.hpp"
 #include "actors/remote/remote_hub.hpp"
@@ -9,6 +10,7 @@
 
 #include <caf/stateful_actor.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -70,9 +72,10 @@ using kv_swap_actor =
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 
 struct kv_swap_config {
-  remote_hub* hub = nullptr;     ///< outlives the actor
-  uint64_t copy_bytes = 0;       ///< most bytes of copies; a longer hit is cut
-  uint32_t blocks_at_once = 64;  ///< copied between two looks into the mailbox
+  remote_hub* hub = nullptr;                   ///< outlives the actor
+  uint64_t copy_bytes = 0;                     ///< most bytes of copies; a longer hit is cut
+  uint32_t blocks_at_once = 64;                ///< copied between two looks into the mailbox
+  std::shared_ptr<const hit_metrics> metrics;  ///< may be null
 };
 
 struct kv_swap_state {
@@ -84,6 +87,7 @@ struct kv_swap_state {
     std::shared_ptr<const std::vector<storage::block_key>> keys;
     uint64_t block_bytes = 0;
     size_t wanted = 0;
+    std::chrono::nanoseconds begun{};
     std::vector<std::vector<std::byte>> blocks;  ///< verified: nobody else can change them
 
     [[nodiscard]] uint64_t bytes() const { return wanted * block_bytes; }

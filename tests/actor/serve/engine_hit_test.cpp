@@ -78,6 +78,33 @@ TEST_SUITE("actors/serve") {
     w.check_nothing_left();
   }
 
+  TEST_CASE("what of a hit came is measured, and how long it took") {
+    hit_run w;
+    w.submit(w.prompt, 1, 5, 5);
+    w.world.advance(30ms);
+    w.answer_rings(0, w.stage_rings(w.cold_rings(w.prompt, 5)));
+    w.world.advance(40ms);
+    w.answer(0, w.prompt);
+    w.world.run();
+    CHECK(w.finish(w.prompt, 1) == 5 * block);
+    const auto near = [](double value) { return doctest::Approx(value).epsilon(0.01); };
+    REQUIRE(w.fetch_took.seconds.size() == 1);
+    CHECK(w.fetch_took.seconds[0] == near(0.070));
+    CHECK(w.fetch_took.bytes == 5.0 * w.model->block_bytes());
+    REQUIRE(w.rings_took.seconds.size() == 1);
+    CHECK(w.rings_took.seconds[0] == near(0.030));
+    CHECK(w.rings_took.bytes > 0);
+    CHECK(w.swap_took.seconds.size() == 1);
+    CHECK(w.swap_took.bytes == 5.0 * w.model->block_bytes());
+    // what does not come is no time that anything took
+    w.submit(w.prompt, 2, 5, 5);
+    w.world.advance(3s);
+    CHECK(w.finish(w.prompt, 2) == 0);
+    CHECK(w.fetch_took.seconds.size() == 1);
+    CHECK(w.rings_took.seconds.size() == 1);
+    CHECK(w.swap_took.seconds.size() == 1);
+  }
+
   TEST_CASE("no fetch process, no hit: nobody is asked") {
     hit_run w;
     w.tell_members(failure{error_code::not_found, "none"});

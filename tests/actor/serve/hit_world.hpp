@@ -75,6 +75,16 @@ inline ring_host_actor::behavior_type scripted_host(ring_host_actor::pointer sel
   };
 }
 
+/// What was observed of a way.
+struct noted_way final : histogram, counter {
+  void observe(double value) noexcept override { seconds.push_back(value); }
+  void add(double amount) noexcept override { bytes += amount; }
+  way_metrics way() { return {this, this}; }
+
+  std::vector<double> seconds;
+  double bytes = 0;
+};
+
 /// Between a batch and its engine: steps take no virtual time, so how long they took is made up.
 inline step_sink_actor::behavior_type timed_steps(step_sink_actor::pointer self,
                                                   const step_sink_actor& engine,
@@ -385,6 +395,9 @@ public:
   const storage::block_key root{7, 7}, shared_root{8, 8};
 
   hit_options options;
+  noted_way fetch_took, swap_took, rings_took;
+  std::shared_ptr<hit_metrics> hits = std::make_shared<hit_metrics>(
+      hit_metrics{fetch_took.way(), swap_took.way(), rings_took.way()});
   std::shared_ptr<persist_notes> notes = std::make_shared<persist_notes>();
   std::shared_ptr<fetch_script> fetch = std::make_shared<fetch_script>();
   std::shared_ptr<ring_script> rings = std::make_shared<ring_script>();
@@ -413,6 +426,7 @@ private:
     setup.hub = &node.hub;
     setup.transport = node.transport.get();
     setup.cache.copy_bytes = options.copy_bytes;
+    setup.hits = hits;
     setup.cache.fetch_within = options.fetch_within;
     setup.cache.fetch_policy = options.fetch_policy;
     setup.spawn_batch = [&system, takes = options.token_takes](const batch_config& config,

@@ -4,6 +4,7 @@ changes no token. cache_test.py BINARY"""
 
 import json
 import os
+import re
 import shutil
 import time
 
@@ -404,6 +405,27 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(self.purge('--tenant', 'bob')[0], 1)
         self.assertEqual(self.cluster.command('kv', 'purge', '--cluster', 'no-such', '--tenant', 'bob').returncode, 3)
 
+    def check_metrics(self, site, hits):
+        """Where the time of hits went, by the node that spent it, and nothing of whose they were."""
+        def series(role):
+            text = cluster.call(site.nodes[role].console, 'GET', '/metrics')[2].decode()
+            self.assertNotRegex(text, r'alice|[0-9a-f]{32}')
+            return {name: float(value) for name, value in
+                    re.findall(r'^(deepinfer_cache_\S+) (\S+)$', text, re.M)}
+        checked, computed = series('gateway,controller'), series('prefill')
+        self.assertEqual(checked['deepinfer_cache_match_seconds_count'], 4)
+        self.assertEqual(checked['deepinfer_cache_fetch_seconds_count'], 0)
+        for way in ('fetch', 'swap'):
+            name = f'deepinfer_cache_{way}'
+            self.assertEqual(computed[f'{name}_seconds_count'], hits)
+            self.assertGreater(computed[f'{name}_seconds_sum'], 0)
+            self.assertGreater(computed[f'{name}_bytes_total'], 0)
+            buckets = [v for n, v in computed.items() if n.startswith(f'{name}_seconds_bucket')]
+            self.assertEqual((len(buckets), max(buckets)), (19, hits))
+        self.assertEqual(computed['deepinfer_cache_ring_pull_seconds_count'],
+                         site.sum('prefill', 'rings_pulled'))
+        self.assertEqual(computed['deepinfer_cache_match_seconds_count'], 0)
+
     def test_an_operator_sees_purges_and_verifies(self):
         site = Site(self).start(*ROLES, 'kvstore').ready()
         _, hits = site.talk(2)
@@ -421,6 +443,7 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(totals['asked_tokens_agent'], 0)
         self.assertGreaterEqual(totals['store_read_bytes_per_s'], 0)
         self.assertGreater(view['engines'][0]['hits_used'], 0)
+        self.check_metrics(site, view['engines'][0]['hits_used'])
         table = self.cluster.command('console', 'kv', '--cluster', self.cluster.name)
         self.assertEqual(table.returncode, 0, table.stderr)
         site.nodes.pop('kvstore').terminate()
