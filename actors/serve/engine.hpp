@@ -175,6 +175,7 @@ struct engine_state {
   std::shared_ptr<storage::arena_views> arenas = std::make_shared<storage::arena_views>();
   schedule::recent_rate prefill_rate{rates_are_good_for};
   schedule::recent_rate fetch_rate{rates_are_good_for};
+  uint64_t fetched_bytes = 0;  ///< of blocks that came
   schedule::recent_rate pull_rate{rates_are_good_for};
   std::vector<load_sink_actor> subscribers;
   actor_ref self_ref;

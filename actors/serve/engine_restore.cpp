@@ -114,7 +114,7 @@ bool engine_core::plan_hit(engine_sequence& s, wire::CacheHint::Reader hint) {
   hit->hinted_blocks = blocks;
   hit->keys = std::move(keys);
   hit->asked = now();
-  hit->queued_bytes = queued_fetch_bytes();
+  hit->came_before = state.fetched_bytes;
   s.hit = std::move(hit);
   return true;
 }
@@ -256,9 +256,10 @@ void engine_core::fetched(slot_id slot, uint32_t life, const wire::msg<wire::KvF
   uint64_t bytes = 0;
   for (const fetched_block& block : opened->blocks) bytes += block.bytes.size();
   if (state.setup.hits) state.setup.hits->fetch.took(now() - s->hit->asked, bytes);
-  // What was asked for before came before: the rate is that of all of it.
-  if (bytes > 0) bytes += s->hit->queued_bytes;
-  state.fetch_rate.measured(static_cast<double>(bytes), now() - s->hit->asked, now());
+  // Hits come beside and behind one another: the rate is that of all that came meanwhile.
+  state.fetched_bytes += bytes;
+  state.fetch_rate.measured(static_cast<double>(state.fetched_bytes - s->hit->came_before),
+                            now() - s->hit->asked, now());
   if (opened->blocks.size() * cache_block_tokens < s->hit->choice.plan.hit)
     state.card.count("hits_shortened");
   s->hit->fetched = std::make_shared<const fetched_prefix>(*std::move(opened));

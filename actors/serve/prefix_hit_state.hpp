@@ -18,13 +18,13 @@ struct prefix_hit_state {
   uint32_t hinted_blocks = 0;
   std::shared_ptr<const std::vector<storage::block_key>> keys;  ///< of the prompt's full blocks
 
-  kv_fetch_actor fetcher;     ///< who was asked
-  bool fetching = false;      ///< asked, not answered
-  bool holding = false;       ///< the fetch process keeps blocks for us
-  bool pulling = false;       ///< rings: asked, not here
-  bool hurried = false;       ///< its turn has come: nothing more is waited for
-  bool copying = false;       ///< kv_swap copies blocks for us, or has
-  uint64_t queued_bytes = 0;  ///< of other hits that were asked for before
+  kv_fetch_actor fetcher;    ///< who was asked
+  bool fetching = false;     ///< asked, not answered
+  bool holding = false;      ///< the fetch process keeps blocks for us
+  bool pulling = false;      ///< rings: asked, not here
+  bool hurried = false;      ///< its turn has come: nothing more is waited for
+  bool copying = false;      ///< kv_swap copies blocks for us, or has
+  uint64_t came_before = 0;  ///< bytes of all hits that had come when this one was asked for
   /// For the answer of their host, and again for the pull: no longer than blocks are waited for.
   std::chrono::milliseconds rings_within{};
   std::chrono::nanoseconds asked{};
