@@ -337,6 +337,16 @@ class Cache(cluster.ClusterTest):
             self.assertIn(b'kvcache.public_prompts', got.stderr)
             self.assertIn(why.encode(), got.stderr)
 
+    def test_with_best_effort_prompts_wait_for_nothing_and_say_the_same(self):
+        cold = self.reference(2)
+        site = Site(self, kvcache__fetch_policy='best_effort').start(*ROLES, 'kvstore').ready()
+        for _ in range(3):
+            said, _ = site.talk(2)
+            self.assertEqual(said, cold)
+        self.assertGreater(site.sum('prefill', 'hits_hurried'), 0)
+        self.assertEqual(site.sum('prefill', 'hits_hurried'), site.sum('kv_fetch', 'fetches_hurried'))
+        self.assertEqual(site.sum('prefill', 'blocks_bad'), 0)
+
     def purge(self, *args, **how):
         got = self.cluster.command('kv', 'purge', '--cluster', self.cluster.name, '--json', *args, **how)
         return got.returncode, json.loads(got.stdout) if got.stdout else {}, got.stderr
