@@ -48,7 +48,8 @@ public:
   virtual result<prefix_match> match(const prefix_query& query,
                                      lease_wish wish,
                                      const clock_reading& now) = 0;
-  /// Verified bytes, one outcome per item. Blocks that fail are quarantined with all behind them.
+  /// Bytes, one outcome per item, verified here unless the item says otherwise. Blocks that fail
+  /// are quarantined with all behind them.
   /// A lease that has ended or is of another life of the store makes all outcomes `stale`.
   virtual result<std::vector<read_outcome>> read(std::span<const read_item> items,
                                                  const lease_ref& lease,

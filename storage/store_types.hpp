@@ -109,9 +109,14 @@ struct lease_use {
   traffic_class traffic = traffic_class::chat;
 };
 
+/// Who compares the bytes with their checksum: the store, or whoever the bytes go to, so that it is
+/// done once on the way, at its end.
+enum class read_check : uint8_t { by_store, by_reader };
+
 struct read_item {
   block_key key;
   std::span<std::byte> into;  ///< at least the block's length
+  read_check check = read_check::by_store;
 };
 
 enum class read_status : uint8_t {
@@ -126,6 +131,7 @@ enum class read_status : uint8_t {
 struct read_outcome {
   read_status status = read_status::absent;
   uint32_t length = 0;
+  uint64_t checksum = 0;  ///< that the bytes must have
 };
 
 /// Where the bytes of a committed block lie, for readers that have the same files.

@@ -36,7 +36,8 @@ struct fetch_config {
         "of the machine, 16 MiB to 1 GiB.");
     v.field("max_fetches", max_fetches, between(1, 65536), "Hits fetched or held at a time.");
     v.field("max_blocks", max_blocks, between(1, 65536), "Blocks of one hit.");
-    v.field("batch_blocks", batch_blocks, between(1, 256), "Blocks of one read.");
+    v.field("batch_blocks", batch_blocks, between(1, 256),
+            "Blocks of one read; the first ones are of fewer.");
     v.field("reads_per_store", reads_per_store, between(1, 64), "Reads under way at one store.");
     v.field("opens", opens, between(1, 1024), "Groups being asked for at a time.");
     v.bytes("reading_bytes", reading_bytes, between(1 << 20, int64_t{1} << 40),

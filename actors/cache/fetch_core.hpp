@@ -177,6 +177,7 @@ private:
   void pump(time_point now);
   void pump_opens(time_point now);
   bool pump_read(time_point now);
+  [[nodiscard]] uint32_t batch_limit(uint32_t reads_under_way) const;
   void start_batch(uint64_t session_number, time_point now);
   void take_outcome(batch& b, uint32_t position, const fetch::block_done& done, time_point now);
   void block_failed(batch& b, uint32_t position, fetch::outcome what, time_point now);

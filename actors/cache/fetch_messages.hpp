@@ -17,12 +17,21 @@ using fetch_io_actor =
     caf::typed_actor<caf::reacts_to<fetch_work>,
                      caf::replies_to<wire::msg<wire::Inspect>>::with<wire::msg<wire::ActorInfo>>>;
 
-/// All one-sided reads of a batch are over: which of its blocks are not there.
+/// A one-sided read is over.
 struct fetch_pulled {
   uint64_t batch = 0;
-  std::vector<bool> failed;
+  fetch::run part;
+  bool good = false;
 };
 
+/// Blocks of a batch from `first` on were verified.
+struct fetch_verified {
+  uint64_t batch = 0;
+  uint32_t first = 0;
+  std::vector<fetch::block_done> done;
+};
+
+/// A batch was read from files, and verified.
 struct fetch_read_over {
   uint64_t batch = 0;
   std::vector<fetch::block_done> done;
@@ -37,6 +46,7 @@ struct fetch_tick {};
 
 using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<wire::msg<wire::Members>>,
                                                    caf::reacts_to<fetch_pulled>,
+                                                   caf::reacts_to<fetch_verified>,
                                                    caf::reacts_to<fetch_read_over>,
                                                    caf::reacts_to<fetch_io_over>,
                                                    caf::reacts_to<fetch_tick>>;
@@ -45,6 +55,7 @@ using kv_fetch_impl_actor = kv_fetch_actor::extend<caf::reacts_to<wire::msg<wire
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_work)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_pulled)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_verified)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_read_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_io_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(deepinfer::fetch_tick)

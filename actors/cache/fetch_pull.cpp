@@ -1,5 +1,6 @@
 #include "actors/cache/fetch_pull.hpp"
 
+#include "actors/cache/fetch_runs.hpp"
 #include "actors/cache/kv_wire.hpp"
 #include "actors/messages/errors.hpp"
 #include "runtime/net/transport.hpp"
@@ -7,7 +8,6 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -58,21 +58,8 @@ outcome outcome_of(wire::KvReadStatus status) {
   }
 }
 
-/// The one-sided reads of a batch; ends with the last of them.
-struct open_pull {
-  std::atomic<size_t> open{0};
-  std::vector<std::atomic<bool>> failed;  // per block
-  std::function<void(std::vector<bool>)> done;
-
-  explicit open_pull(size_t blocks) : failed(blocks) {}
-
-  void one_over() {
-    if (open.fetch_sub(1) != 1) return;
-    std::vector<bool> all(failed.size());
-    for (size_t i = 0; i < failed.size(); ++i) all[i] = failed[i];
-    done(std::move(all));
-  }
-};
+/// What is verified while the rest is on its way, and still in a cache when it is.
+constexpr uint64_t part_bytes = uint64_t{1} << 20;
 
 }  // namespace
 
@@ -174,6 +161,7 @@ void fetch_pull::ask(const fetch::read_blocks& what) {
   out->setEpoch(what.lease.epoch);
   out->setKeys(data_of(keys.data(), keys.size()));
   out->setDeadlineMs(static_cast<uint32_t>(what.timeout.count()));
+  out->setReaderVerifies(true);
   self_->request(*store, what.timeout + answer_grace, out.freeze())
       .then(
           [self = self_, what](const wire::msg<wire::KvReadDone>& said) {
@@ -219,70 +207,93 @@ void fetch_pull::answered(const fetch::read_blocks& what, wire::KvReadDone::Read
     batch.done[i].checksum = blocks[i].getChecksum();
     any = true;
   }
-  std::vector<uint64_t> of_runs;
-  if (any) {
-    batch.runs = state.core->make_room(what.batch, pieces);
-    if (batch.runs.empty())
-      for (block_done& one : batch.done)
-        if (one.what == outcome::ok) one = {outcome::no_room, 0, 0};
-    for (const fetch::run& r : batch.runs) of_runs.push_back(regions[pieces[r.first].source]);
+  std::vector<fetch::run> runs;
+  if (any) runs = state.core->make_room(what.batch, pieces);
+  if (runs.empty())
+    for (block_done& one : batch.done)
+      if (one.what == outcome::ok) one = {outcome::no_room, 0, 0};
+  const auto parts = fetch::parts_of(runs, pieces, part_bytes);
+  for (uint32_t i = 0; i < what.keys.size(); ++i)
+    batch.offsets.push_back(state.core->offset_of(what.batch, i));
+  batch.to_pull = batch.to_verify = parts.size();
+  if (parts.empty()) {
+    all_pulled(batch);
+    return read_over({what.batch, std::move(batch.done)});
   }
   state.pulls.emplace(what.batch, std::move(batch));
   // only the node that was asked is read from, whatever it says
-  pull(what.batch, what.store.node, of_runs);
+  for (const fetch::run& part : parts)
+    pull(what.batch, part, what.store.node, regions[pieces[part.first].source]);
 }
 
-void fetch_pull::pull(uint64_t number, const node_id& owner, const std::vector<uint64_t>& regions) {
+void fetch_pull::pull(uint64_t batch,
+                      const fetch::run& part,
+                      const node_id& owner,
+                      uint64_t region) {
   kv_fetch_state& state = self_->state;
-  const pulled_batch& batch = state.pulls.at(number);
-  auto open = std::make_shared<open_pull>(batch.keys.size());
   const kv_fetch_impl_actor me{self_};
-  open->done = [me, number, memory = state.memory](std::vector<bool> failed) {
-    caf::anon_send(me, fetch_pulled{number, std::move(failed)});
-  };
-  const std::vector<fetch::run> runs = batch.runs;
-  // One more than there are reads, so that nothing ends early.
-  open->open = runs.size() + 1;
-  for (size_t at = 0; at < runs.size(); ++at) {
-    const fetch::run& r = runs[at];
-    state.setup.transport->read(
-        owner, {regions[at], r.from, r.bytes}, state.memory->bytes().subspan(r.into, r.bytes),
-        state.setup.config.read_timeout, [open, r](const result<void>& read) {
-          for (uint32_t i = r.first; !read && i < r.first + r.count; ++i) open->failed[i] = true;
-          open->one_over();
-        });
-  }
-  open->one_over();
+  state.setup.transport->read(owner, {region, part.from, part.bytes},
+                              state.memory->bytes().subspan(part.into, part.bytes),
+                              state.setup.config.read_timeout,
+                              [me, batch, part, memory = state.memory](const result<void>& read) {
+                                caf::anon_send(me, fetch_pulled{batch, part, read.has_value()});
+                              });
 }
 
 void fetch_pull::pulled(const fetch_pulled& what) {
   kv_fetch_state& state = self_->state;
   const auto found = state.pulls.find(what.batch);
   if (found == state.pulls.end()) return;
-  pulled_batch batch = std::move(found->second);
-  state.pulls.erase(found);
-  if (batch.staged != 0)  // the store may use its memory again
-    if (const auto store = state.setup.hub->resolve<kv_store_actor>(batch.store)) {
-      wire::draft<wire::LeaseRelease> out;
-      out->setId(batch.staged);
-      self_->send(*store, out.freeze());
-    }
-  std::vector<uint64_t> offsets(batch.keys.size());
-  for (uint32_t i = 0; i < batch.keys.size(); ++i) {
-    if (what.failed[i]) batch.done[i] = {outcome::failed, 0, 0};
-    offsets[i] = state.core->offset_of(what.batch, i);
-  }
-  const kv_fetch_impl_actor me{self_};
-  auto work = std::make_shared<pulled_batch>(std::move(batch));
-  const auto verify = [me, work, offsets = std::move(offsets), number = what.batch,
-                       memory = state.memory] {
-    for (size_t i = 0; i < work->done.size(); ++i)
-      if (block_done& one = work->done[i]; one.what == outcome::ok)
-        one =
-            verified(work->keys[i], memory->bytes().subspan(offsets[i], one.length), one.checksum);
-    caf::anon_send(me, fetch_read_over{number, std::move(work->done)});
+  pulled_batch& batch = found->second;
+  if (--batch.to_pull == 0) all_pulled(batch);
+  if (what.good) return verify(what.batch, what.part);
+  verified({what.batch, what.part.first,
+            std::vector<block_done>(what.part.count, {outcome::failed, 0, 0})});
+}
+
+/// The store may use its memory again.
+void fetch_pull::all_pulled(const pulled_batch& batch) {
+  if (batch.staged == 0) return;
+  const auto store = self_->state.setup.hub->resolve<kv_store_actor>(batch.store);
+  if (!store) return;
+  wire::draft<wire::LeaseRelease> out;
+  out->setId(batch.staged);
+  self_->send(*store, out.freeze());
+}
+
+/// A block that is not what the store's index says is `bad`: the store is told, and looks itself.
+void fetch_pull::verify(uint64_t number, const fetch::run& part) {
+  kv_fetch_state& state = self_->state;
+  const pulled_batch& batch = state.pulls.at(number);
+  struct block {
+    storage::block_key key;
+    uint64_t offset = 0;
+    block_done said;
   };
-  run({{}, verify, {}});
+  std::vector<block> blocks;
+  for (uint32_t i = part.first; i < part.first + part.count; ++i)
+    blocks.push_back({batch.keys[i], batch.offsets[i], batch.done[i]});
+  const kv_fetch_impl_actor me{self_};
+  run({{},
+       [me, number, first = part.first, blocks = std::move(blocks), memory = state.memory] {
+         fetch_verified out{number, first, {}};
+         for (const block& one : blocks)
+           out.done.push_back(deepinfer::verified(
+               one.key, memory->bytes().subspan(one.offset, one.said.length), one.said.checksum));
+         caf::anon_send(me, std::move(out));
+       },
+       {}});
+}
+
+void fetch_pull::verified(const fetch_verified& what) {
+  kv_fetch_state& state = self_->state;
+  const auto found = state.pulls.find(what.batch);
+  if (found == state.pulls.end()) return;
+  pulled_batch& batch = found->second;
+  std::copy(what.done.begin(), what.done.end(), batch.done.begin() + what.first);
+  if (--batch.to_verify > 0) return;
+  const auto ended = state.pulls.extract(found);
+  read_over({what.batch, ended.mapped().done});
 }
 
 void fetch_pull::read_over(const fetch_read_over& what) {

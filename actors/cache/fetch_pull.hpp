@@ -18,6 +18,7 @@ public:
   void report(const fetch::report_bad& what);
 
   void pulled(const fetch_pulled& what);
+  void verified(const fetch_verified& what);
   void read_over(const fetch_read_over& what);
   void worked(uint32_t worker);
 
@@ -27,7 +28,9 @@ private:
   void ask(const fetch::read_blocks& what);
   void answered(const fetch::read_blocks& what, wire::KvReadDone::Reader said);
   void refused(const fetch::read_blocks& what, const failure& why);
-  void pull(uint64_t batch, const node_id& owner, const std::vector<uint64_t>& regions);
+  void pull(uint64_t batch, const fetch::run& part, const node_id& owner, uint64_t region);
+  void verify(uint64_t batch, const fetch::run& part);
+  void all_pulled(const pulled_batch& batch);
   void end(uint64_t batch, size_t blocks, fetch::outcome what);
   void run(fetch_pool::work work);
   void begin_works();

@@ -1,4 +1,5 @@
 #include "actors/cache/fetch_core.hpp"
+#include "actors/cache/fetch_runs.hpp"
 #include "proto/types/check.hpp"
 
 #include <algorithm>
@@ -11,39 +12,11 @@ using storage::span_pool;
 namespace {
 
 constexpr std::chrono::milliseconds again_after{20};  // what found no room
-constexpr uint64_t longest_gap = 4096;                // read along rather than read apart
+constexpr uint32_t least_batch = 8;  // blocks: what less would cost more than it saves
 
 std::chrono::milliseconds time_left(std::chrono::nanoseconds left, std::chrono::milliseconds most) {
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(left);
   return std::clamp(whole, std::chrono::milliseconds{1}, most);
-}
-
-/// Pieces that lie behind one another, at most a gap apart.
-std::vector<fetch::run> runs_of(const std::vector<fetch::piece>& pieces) {
-  std::vector<fetch::run> runs;
-  bool open = false;
-  for (uint32_t i = 0; i < pieces.size(); ++i) {
-    const fetch::piece& p = pieces[i];
-    if (p.length == 0) {
-      open = false;
-      continue;
-    }
-    if (open) {
-      const fetch::piece& before = pieces[i - 1];
-      const uint64_t step = p.offset - before.offset;
-      const bool follows = p.source == before.source && p.offset > before.offset &&
-                           step >= before.length && step <= before.length + longest_gap &&
-                           step % span_pool::unit == 0;
-      if (follows) {
-        ++runs.back().count;
-        runs.back().bytes = p.offset + p.length - runs.back().from;
-        continue;
-      }
-    }
-    runs.push_back({i, 1, p.offset, 0, p.length});
-    open = true;
-  }
-  return runs;
 }
 
 }  // namespace
@@ -110,6 +83,14 @@ uint64_t fetch_core::length_of(const session& s, uint32_t index) const {
   return index < s.said.places.size() ? s.said.places[index].length : block_hint_;
 }
 
+/// While little is under way little is asked for, so that something comes soon; much, when there is
+/// something else to wait for.
+uint32_t fetch_core::batch_limit(uint32_t reads_under_way) const {
+  const uint32_t idle = config_.reads_per_store - 1 - reads_under_way;
+  return std::max(std::min(least_batch, config_.batch_blocks),
+                  config_.batch_blocks >> std::min(idle, 31u));
+}
+
 void fetch_core::start_batch(uint64_t session_number, time_point now) {
   session& s = sessions_.at(session_number);
   job& j = jobs_.at(s.job);
@@ -121,7 +102,8 @@ void fetch_core::start_batch(uint64_t session_number, time_point now) {
   b.started = now;
   b.files = s.files;
   fetch::read_blocks out{number, b.store, s.said.lease, {}, {}, {}, {}, {}};
-  while (!s.due.empty() && b.keys.size() < config_.batch_blocks) {
+  const uint32_t most = batch_limit(stores_[b.store].reads);
+  while (!s.due.empty() && b.keys.size() < most) {
     const uint32_t index = *s.due.begin();
     const uint64_t length = length_of(s, index);
     if (!b.keys.empty() && reading_bytes_ + b.estimate + length > config_.reading_bytes) break;
@@ -151,7 +133,7 @@ std::vector<fetch::run> fetch_core::make_room(uint64_t number,
   const auto found = batches_.find(number);
   if (found == batches_.end() || pieces.size() != found->second.keys.size()) return {};
   batch& b = found->second;
-  std::vector<fetch::run> todo = runs_of(pieces);
+  std::vector<fetch::run> todo = fetch::runs_of(pieces);
   std::vector<fetch::run> placed;
   for (size_t at = 0; at < todo.size(); ++at) {
     fetch::run r = todo[at];

@@ -289,6 +289,7 @@ kv_fetch_impl_actor::behavior_type kv_fetch(
             store_directory::listed_in(msg.get(), store_directory::own_node::listed);
       },
       [self](const fetch_pulled& pulled) { fetch_pull{self}.pulled(pulled); },
+      [self](const fetch_verified& part) { fetch_pull{self}.verified(part); },
       [self](const fetch_read_over& over) { fetch_pull{self}.read_over(over); },
       [self](const fetch_io_over& over) { fetch_pull{self}.worked(over.worker); },
       [self](const fetch_tick&) { on_tick(self); },

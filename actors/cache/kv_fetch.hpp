@@ -42,9 +42,11 @@ struct open_fetch {
 struct pulled_batch {
   std::vector<storage::block_key> keys;
   std::vector<fetch::block_done> done;  ///< so far; `checksum` is what the store says
-  std::vector<fetch::run> runs;
+  std::vector<uint64_t> offsets;        ///< in the arena
   actor_ref store;
-  uint64_t staged = 0;  ///< the store's lease on the bytes that are being pulled
+  uint64_t staged = 0;   ///< the store's lease on the bytes that are being pulled
+  size_t to_pull = 0;    ///< one-sided reads that are not over
+  size_t to_verify = 0;  ///< or pulled and not verified
 };
 
 struct kv_fetch_state {

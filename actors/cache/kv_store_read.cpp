@@ -118,6 +118,7 @@ caf::typed_response_promise<wire::msg<wire::KvReadDone>> kv_store_core::read(
   work->keys = *std::move(keys);
   work->lease = {msg.getLease(), msg.getEpoch()};
   work->digests = false;  // the reader has the checksum
+  if (msg.getReaderVerifies()) work->check = storage::read_check::by_reader;
   work->places = store().places(work->keys);
   const uint64_t number = state.next_number++;
   const auto refuse = [&](std::string_view counter, wire::KvReadStatus status) {

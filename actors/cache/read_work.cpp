@@ -2,7 +2,6 @@
 
 #include "actors/serve/staged_wire.hpp"
 #include "runtime/base/digest.hpp"
-#include "storage/block/block_checksum.hpp"
 
 namespace deepinfer {
 
@@ -46,14 +45,12 @@ void read_blocks(storage::block_store& store, read_work& work, const storage::cl
   uint64_t offset = 0;
   for (size_t i = 0; i < work.admitted; ++i) {
     const uint64_t length = work.places[i].length;
-    items.push_back({work.keys[i], work.room.bytes.subspan(offset, length)});
+    items.push_back({work.keys[i], work.room.bytes.subspan(offset, length), work.check});
     work.parts[i].offset = work.room.offset + offset;
     offset += aligned(length);
   }
   if (items.empty()) return;
   const auto answers = store.read(items, work.lease, now);
-  // A block may have been stored anew since the question: what was read decides.
-  const auto places = store.places(work.keys);
   for (size_t i = 0; i < items.size(); ++i) {
     if (!answers) {
       work.statuses[i] = KvReadStatus::FAILED;
@@ -63,8 +60,8 @@ void read_blocks(storage::block_store& store, read_work& work, const storage::cl
     work.statuses[i] = status_of(one.status);
     if (one.status != storage::read_status::ok) continue;
     const auto bytes = items[i].into.first(one.length);
-    if (places[i].location != work.places[i].location)
-      work.places[i].checksum = storage::block_checksum(work.keys[i], bytes);
+    // The block may have been stored anew since the question: what was read decides.
+    work.places[i].checksum = one.checksum;
     work.parts[i].length = one.length;
     if (!work.digests) continue;
     const auto digest = digest_of(bytes);

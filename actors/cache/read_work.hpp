@@ -16,6 +16,7 @@ struct read_work {
   staged_room room;     ///< for the first `admitted` keys
   size_t admitted = 0;  ///< the others found no room
   bool digests = true;  ///< of the parts; who verifies with the blocks' checksums needs none
+  storage::read_check check = storage::read_check::by_store;
   std::vector<wire::KvReadStatus> statuses;
   std::vector<staged_part> parts;  ///< of those that are `ok`
 
@@ -23,7 +24,7 @@ struct read_work {
   [[nodiscard]] uint64_t room_for(size_t count) const;
 };
 
-/// Reads into the room; what is read is verified by the store, and digested here if asked to.
+/// Reads into the room; what is read is digested here if asked to.
 void read_blocks(storage::block_store& store, read_work& work, const storage::clock_reading& now);
 
 /// The answer of a read; `ttl` is that of the bytes in memory.

@@ -114,6 +114,7 @@ struct KvRead {
   epoch @1 :UInt64;
   keys @2 :Data;
   deadlineMs @3 :UInt32;
+  readerVerifies @4 :Bool;  # the asker compares what it pulls with the checksums, and reports what is bad; the store need not
 }
 
 enum KvReadStatus {

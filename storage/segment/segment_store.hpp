@@ -91,6 +91,7 @@ private:
     block_location location;
     uint32_t length = 0;
     uint64_t checksum = 0;
+    read_check check = read_check::by_store;
     std::shared_ptr<stored_file> file;
   };
   /// One block on its way into a file.

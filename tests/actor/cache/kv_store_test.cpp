@@ -259,6 +259,43 @@ TEST_CASE("whoever reports a bad block is believed only when it is bad") {
   CHECK(site.opened(chain, 0, 3).get().getBlocks() < 3);
 }
 
+TEST_CASE("bytes that the reader verifies go with the checksum they should have") {
+  store_site site;
+  site.open();
+  const auto chain = make_chain("a", 1, 3);
+  site.put(chain, 0, 3);
+  const auto opened = site.opened(chain, 0, 3);
+  const auto wrong = [&] {
+    const auto read = site.read(opened.get(), chain.keys, storage::read_check::by_reader);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 3; ++i) {
+      const auto block = read.get().getBlocks()[i];
+      REQUIRE(block.getStatus() == KvReadStatus::OK);
+      CHECK(block.getChecksum() ==
+            storage::block_checksum(chain.keys[i], test::bytes_of(chain.keys[i], chain.length)));
+      count += storage::block_checksum(chain.keys[i], site.pull(block.getBytes())) !=
+               block.getChecksum();
+    }
+    wire::draft<wire::LeaseRelease> release;
+    release->setId(read.get().getLease().getId());
+    site.peer.world.self->send(site.store, release.freeze());
+    site.run();
+    return count;
+  };
+  CHECK(wrong() == 0);
+  uint32_t damaged = 0;
+  while (damaged == 0) {
+    REQUIRE(site.medium.damage());
+    damaged = wrong();
+  }
+  CHECK(site.gauge("quarantined") == 0);  // the store has not looked
+  uint32_t bad = 0;
+  for (const auto block : site.read(opened.get(), chain.keys).get().getBlocks())
+    bad += block.getStatus() == KvReadStatus::BAD;
+  CHECK(bad == damaged);
+  CHECK(site.gauge("quarantined") > 0);
+}
+
 TEST_CASE("a purged tenant's blocks are gone when the store answers, another's stay") {
   store_site site;
   site.open();

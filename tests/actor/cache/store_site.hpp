@@ -159,10 +159,13 @@ public:
     return *got;
   }
 
-  static wire::msg<wire::KvRead> read_of(const wire::KvOpened::Reader& lease,
-                                         std::span<const storage::block_key> keys,
-                                         milliseconds deadline = milliseconds{10'000}) {
+  static wire::msg<wire::KvRead> read_of(
+      const wire::KvOpened::Reader& lease,
+      std::span<const storage::block_key> keys,
+      milliseconds deadline = milliseconds{10'000},
+      storage::read_check check = storage::read_check::by_store) {
     wire::draft<wire::KvRead> out;
+    out->setReaderVerifies(check == storage::read_check::by_reader);
     out->setLease(lease.getLease());
     out->setEpoch(lease.getEpoch());
     const auto data = keys_as_data(keys);
@@ -172,8 +175,10 @@ public:
   }
 
   wire::msg<wire::KvReadDone> read(const wire::KvOpened::Reader& lease,
-                                   std::span<const storage::block_key> keys) {
-    const auto got = net.ask<wire::msg<wire::KvReadDone>>(peer, store, read_of(lease, keys));
+                                   std::span<const storage::block_key> keys,
+                                   storage::read_check check = storage::read_check::by_store) {
+    const auto got = net.ask<wire::msg<wire::KvReadDone>>(
+        peer, store, read_of(lease, keys, milliseconds{10'000}, check));
     REQUIRE(got);
     return *got;
   }

@@ -165,6 +165,28 @@ TEST_CASE("damaged bytes are never handed out, and the block is not offered agai
   CHECK(test::read_back(*store, chain, 10, test::at(2s)) == 10);
 }
 
+TEST_CASE("a reader that verifies itself gets bytes as they are, and what they should be") {
+  const test::scratch_folder folder;
+  const auto chain = test::make_chain("a", 1, 3);
+  auto store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(test::chain_writer{*store}.put(chain, 0, 3, test::at(0s)) == 3);
+  damage(folder.path() + "/segments/segment-00000001.kv", 4096 + 4096 + 99);
+  std::vector<std::vector<std::byte>> bytes(3, std::vector<std::byte>(chain.length));
+  std::vector<read_item> items;
+  for (uint32_t i = 0; i < 3; ++i)
+    items.push_back({chain.keys[i], bytes[i], read_check::by_reader});
+  const auto read = store->read(items, {}, test::at(1s));
+  REQUIRE(read);
+  for (uint32_t i = 0; i < 3; ++i) {
+    CHECK((*read)[i].status == read_status::ok);
+    CHECK((block_checksum(chain.keys[i], bytes[i]) == (*read)[i].checksum) == (i != 1));
+  }
+  CHECK(store->stats().quarantined == 0);  // nobody has looked
+  items[1].check = read_check::by_store;
+  CHECK((*store->read(items, {}, test::at(1s)))[1].status == read_status::bad);
+  CHECK(store->stats().quarantined == 2);
+}
+
 TEST_CASE("a scrub finds damage that nobody has read") {
   const test::scratch_folder folder;
   const auto chain = test::make_chain("a", 1, 10);

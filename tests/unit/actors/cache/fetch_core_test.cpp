@@ -245,6 +245,22 @@ TEST_SUITE("actors/cache") {
     for (const auto& read : w.reads) CHECK(read.keys.size() == 2);
   }
 
+  TEST_CASE("little is asked for while a store has little to do, so that something comes soon") {
+    fetch_config config;
+    config.reads_per_store = 4;
+    config.batch_blocks = 64;
+    world w{config};
+    auto long_hit = order_of(1, 0, 200, 9s);
+    long_hit.cut.group_blocks = 200;
+    long_hit.groups.resize(1);
+    w.submit(std::move(long_hit));
+    w.say_opened(next(w.opens), 200);
+    REQUIRE(w.reads.size() == 4);
+    for (uint32_t i = 0; i < 4; ++i) CHECK(w.reads[i].keys.size() == (8u << i));
+    w.finish(next(w.reads), outcome::ok);
+    CHECK(w.reads.back().keys.size() == 64);  // the others are still under way
+  }
+
   TEST_CASE("bytes under way are bounded, and one block is always allowed") {
     fetch_config config;
     config.reading_bytes = 1;
