@@ -75,6 +75,7 @@ void set_gauges(engine_state& state) {
   state.card.set("transfers", static_cast<int64_t>(state.transfers.size()));
   state.card.set("ring_pulls", state.ring_pulls);
   state.card.set("fetchers", state.fetch ? 1 : 0);
+  state.card.set("arenas_mapped", static_cast<int64_t>(state.arenas->kept()));
   state.card.set("handovers_read_out", static_cast<int64_t>(state.read_outs.size()));
   state.card.set("staged", static_cast<int64_t>(state.staging->leases().live()));
   state.card.set("staged_bytes", static_cast<int64_t>(state.staging->leases().used_bytes()));

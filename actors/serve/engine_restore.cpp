@@ -252,6 +252,7 @@ void engine_core::fetched(slot_id slot, uint32_t life, const wire::msg<wire::KvF
   s->hit->fetching = false;
   s->hit->held_until += std::chrono::milliseconds(got.get().getHoldMs());
   auto opened = open_fetched(*state.arenas, got.get());
+  if (s->hit->fetcher != state.fetch) state.arenas->forget();  // it comes late: nothing will follow
   if (!opened) return fetch_failed(slot, life, opened.error());
   uint64_t bytes = 0;
   for (const fetched_block& block : opened->blocks) bytes += block.bytes.size();
@@ -418,6 +419,8 @@ void engine_core::members(wire::Members::Reader table) {
   kv_fetch_actor found;
   if (ref)
     if (auto handle = state.setup.hub->resolve<kv_fetch_actor>(*ref)) found = *std::move(handle);
+  // what died with an arena left that memory to its readers, and its successor takes as much again
+  if (found != state.fetch) state.arenas->forget();
   state.fetch = found;
 }
 

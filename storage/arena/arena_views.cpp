@@ -29,6 +29,12 @@ result<shared_bytes> arena_views::span_of(const std::shared_ptr<const memory_vie
   return shared_bytes{memory, all.subspan(offset, length)};
 }
 
+void arena_views::forget() {
+  std::list<kept_view> unused;  // unmapped without the lock: many pages take their time
+  const std::lock_guard lock{mutex_};
+  unused.swap(views_);
+}
+
 size_t arena_views::kept() const {
   const std::lock_guard lock{mutex_};
   return views_.size();

@@ -29,6 +29,8 @@ public:
   static result<shared_bytes> span_of(const std::shared_ptr<const memory_view>& memory,
                                       uint64_t offset,
                                       uint32_t length);
+  /// Keeps none any more beyond its use: a dead owner's memory is held by its mappings alone.
+  void forget();
   [[nodiscard]] size_t kept() const;
 
 private:

@@ -69,6 +69,29 @@ TEST_SUITE("actors/serve") {
       }
   }
 
+  TEST_CASE("the memory of a fetch process is mapped no longer than that process is asked") {
+    hit_run w;
+    w.answer_all(w.prompt);
+    CHECK(w.run() == 5 * block);
+    CHECK(w.figure("arenas_mapped") == 1);
+    w.tell_members(w.away.hub.export_actor(w.fetcher));  // news of somebody else
+    CHECK(w.figure("arenas_mapped") == 1);
+    w.tell_members(failure{error_code::unreachable, "gone"});
+    CHECK(w.figure("arenas_mapped") == 0);
+    w.check_nothing_left();
+  }
+
+  TEST_CASE("an answer of a fetch process that is asked no more is used and not kept mapped") {
+    hit_run w;
+    w.submit(w.prompt, 1, 5);
+    w.world.run();
+    w.tell_members(failure{error_code::unreachable, "gone"});
+    w.answer(0, w.prompt);
+    w.world.run();
+    CHECK(w.figure("arenas_mapped") == 0);
+    w.check(5, 5);
+  }
+
   TEST_CASE("rings that are kept right behind the hit replace the replay") {
     hit_run w;
     w.answer_all(w.prompt);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 using namespace deepinfer;
@@ -161,6 +162,22 @@ TEST_SUITE("storage/arena") {
     CHECK(views.kept() == 2);
     CHECK(*views.memory(made[0]->place()) == *first);  // used again: it was kept
     CHECK((*first)->bytes().size() == some_bytes);
+  }
+
+  TEST_CASE("what is forgotten is unmapped once nobody uses it") {
+    const auto made = shared_memory::make(some_bytes, 1);
+    REQUIRE(made);
+    arena_views views;
+    std::weak_ptr<const memory_view> mapped;
+    {
+      const auto used = views.memory((*made)->place());
+      REQUIRE(used);
+      mapped = *used;
+      views.forget();
+      CHECK(views.kept() == 0);
+      CHECK((*used)->bytes().size() == some_bytes);
+    }
+    CHECK(mapped.expired());
   }
 
   TEST_CASE("memory of an impossible size is not made") {
