@@ -46,10 +46,7 @@ public:
 
   result<node_actors> run() {
     if (const auto ok = spawn_all(); !ok) {
-      // The system waits for its actors when it ends.
-      for (const auto* made : {&made_.essential, &made_.companions})
-        for (const caf::actor& actor : *made)
-          caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+      end_node_actors(made_);  // the system waits for its actors when it ends
       return ok.error();
     }
     return std::move(made_);
@@ -415,6 +412,12 @@ result<std::set<node_role>> parse_roles(std::string_view text) {
 
 result<node_actors> spawn_node_actors(caf::actor_system& system, const node_plan& plan) {
   return spawner{system, plan}.run();
+}
+
+void end_node_actors(const node_actors& actors) {
+  for (const auto* made : {&actors.essential, &actors.companions})
+    for (const caf::actor& actor : *made)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
 }
 
 }  // namespace deepinfer

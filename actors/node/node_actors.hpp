@@ -139,4 +139,8 @@ struct node_actors {
 [[nodiscard]] result<node_actors> spawn_node_actors(caf::actor_system& system,
                                                     const node_plan& plan);
 
+/// Tells all of them to end. Many hold handles to each other, so none ends by being forgotten, nor
+/// does what it holds: registered memory, shared memory, files.
+void end_node_actors(const node_actors& actors);
+
 }  // namespace deepinfer

@@ -489,10 +489,7 @@ void running_node::stop() {
   if (transport_) transport_->stop();
   if (hub_) hub_->stop();
   if (system_) {
-    for (const auto& actor : actors_.essential)
-      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-    for (const auto& actor : actors_.companions)
-      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    end_node_actors(actors_);
     caf::anon_send_exit(node_, caf::exit_reason::user_shutdown);
     node_ = nullptr;
     actors_ = {};

@@ -105,7 +105,7 @@ PROGRAMS = {'capnp': 'capnproto'}  # where a program and a library share a name
 # Headers of the operating system, and the rooms that may ask it for something.
 SYSTEM = re.compile(r'(sys|netinet|arpa|net|linux|asm)/|'
                     r'(unistd|fcntl|poll|dirent|dlfcn|errno|netdb|pthread|pwd|sched|signal|spawn|'
-                    r'stdio|stdlib|string|termios|time|ifaddrs|cxxabi|execinfo|grp)\.h$')
+                    r'stdio|stdlib|string|malloc|termios|time|ifaddrs|cxxabi|execinfo|grp)\.h$')
 SYSTEM_ROOMS = ['storage/', 'runtime/', 'actors/', 'kernels/cpu/', 'kernels/cuda/', 'tests/',
                 'examples/']
 

@@ -5,6 +5,7 @@
 #include "tests/support/event_source.hpp"
 #include "tests/support/rng.hpp"
 
+#include <caf/actor_registry.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
@@ -69,10 +70,17 @@ public:
   /// Sends and receives for the test itself; see `received`.
   caf::scoped_actor self{system, true};
 
-  actor_world() { system.await_actors_before_shutdown(false); }
+  actor_world() {
+    system.await_actors_before_shutdown(false);
+    own_actors_ = system.registry().running();
+  }
 
   /// CAF's own stop would run periodic timers for ever: take the timers away first.
-  ~actor_world() override {
+  ~actor_world() override { settle(); }
+
+  /// Runs what can run without time passing, and forgets all timers: of actors that were told to
+  /// end, none is left.
+  void settle() {
     for (int round = 0; round < 100; ++round) {
       clock().cancel_all();
       if (scheduler().run(10'000) == 0) break;
@@ -100,6 +108,11 @@ public:
   }
 
   [[nodiscard]] nanoseconds now() const { return clock().now().time_since_epoch(); }
+
+  /// Actors that the test or its actors spawned and that have not ended.
+  [[nodiscard]] size_t live_actors() const {
+    return const_cast<caf::actor_system&>(system).registry().running() - own_actors_;
+  }
 
   /// Asks and runs until rest. `Reply` is what the callee answers with; `void` for an
   /// acknowledgement without content. A callee that waits for time to pass has not answered:
@@ -189,6 +202,7 @@ private:
 
   std::vector<event_source*> sources_;
   std::optional<rng> random_;
+  size_t own_actors_ = 0;
 };
 
 }  // namespace deepinfer::test

@@ -249,6 +249,10 @@ sim_node::sim_node(net::loop_network& network,
 sim_node::~sim_node() {
   transport->stop();
   hub->stop();
+  end_node_actors(actors);
+  actors = {};
+  world.settle();
+  CHECK(world.live_actors() == 0);
 }
 
 sim_cluster::sim_cluster(uint64_t seed, const sim_options& options)
@@ -256,7 +260,11 @@ sim_cluster::sim_cluster(uint64_t seed, const sim_options& options)
   driver_.add_source(source_);
 }
 
-sim_cluster::~sim_cluster() = default;
+sim_cluster::~sim_cluster() {
+  nodes_.clear();
+  graves_.clear();
+  CHECK(network.regions() == 0);
+}
 
 sim_node& sim_cluster::start(const std::string& address, const std::set<node_role>& roles) {
   ++lives_;

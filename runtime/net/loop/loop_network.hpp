@@ -75,6 +75,9 @@ public:
   /// not ended), its peers see their connections break, the address is free for a restart.
   void kill(const std::string& address);
 
+  /// Pieces of memory that nodes registered and did not unregister, also those that ended.
+  [[nodiscard]] size_t regions() const;
+
 private:
   std::shared_ptr<loop_world> world_;
 };

@@ -60,10 +60,13 @@ public:
     // keys differ between nodes, so that a mix-up fails instead of reading something else
     const uint64_t key = (member_->config.id.lo ^ member_->config.id.hi) + ++member_->regions_made;
     member_->regions.emplace(key, bytes);
+    ++world_->regions;
     return memory_region{key, bytes};
   }
 
-  void unregister(const memory_region& region) override { member_->regions.erase(region.key); }
+  void unregister(const memory_region& region) override {
+    world_->regions -= member_->regions.erase(region.key);
+  }
 
   void read(const node_id& from,
             const remote_span& what,

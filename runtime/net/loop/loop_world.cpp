@@ -221,4 +221,8 @@ void loop_network::kill(const std::string& address) {
   world_->end_life(member, {error_code::unreachable, "connection broken"}, std::nullopt);
 }
 
+size_t loop_network::regions() const {
+  return world_->regions;
+}
+
 }  // namespace deepinfer::net

@@ -76,6 +76,7 @@ struct loop_world {
   std::map<uint64_t, loop_link> links;
   std::map<std::pair<std::string, std::string>, uint64_t> cuts;  ///< -> number of the cut
   uint64_t cuts_made = 0;
+  size_t regions = 0;  ///< of all members
 
   loop_world(uint64_t seed, const loop_options& how) : options(how), random_state(seed) {}
 
