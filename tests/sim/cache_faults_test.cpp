@@ -1,9 +1,8 @@
-#include "tests/support/sim_cluster.hpp"
+#include "tests/support/failing_cluster.hpp"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include <array>
 
 /// Talks over the shared cache, by seed, while everything around it fails: engines, stores and
 /// fetch processes die and come back, disks flip bits, clocks jump, the network loses, delays and
@@ -14,14 +13,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-uint64_t number_from(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? standard : std::strtoull(text, nullptr, 10);
-}
-
 /// Sums over all seeds: they show that the runs use the cache, and that they break it.
-struct tally {
-  int complete = 0, refused = 0, broken_off = 0, left = 0;
+struct tally : answers_tally {
   int64_t hits = 0, ring_hits = 0, shortened = 0, failed = 0, bad = 0, stored = 0, dropped = 0;
 };
 
@@ -35,10 +28,9 @@ struct talk {
   std::shared_ptr<sim_client> client;
 };
 
-class cache_fault_run {
+class cache_fault_run : failing_cluster {
 public:
-  cache_fault_run(uint64_t seed, tally& sum)
-      : random_(seed), options_(draw_options(random_)), cluster_(seed, options_), sum_(sum) {
+  cache_fault_run(uint64_t seed, tally& sum) : failing_cluster(seed, draw_options), sum_(sum) {
     add("g:1", {node_role::gateway, node_role::controller});
     const uint32_t prefills = 1 + random_.below(2), decodes = 1 + random_.below(2);
     for (uint32_t i = 0; i < prefills; ++i) add("p" + std::to_string(i), {node_role::prefill});
@@ -55,7 +47,7 @@ public:
       act();
       cluster_.advance(std::chrono::milliseconds(random_.below(500)));
     }
-    heal();
+    heal_all();
     finish();
   }
 
@@ -84,22 +76,7 @@ private:
     return o;
   }
 
-  std::vector<int32_t> draw(uint32_t count) {
-    std::vector<int32_t> out;
-    for (uint32_t i = 0; i < count; ++i) out.push_back(static_cast<int32_t>(2 + random_.below(60)));
-    return out;
-  }
-
-  void add(const std::string& address, const std::set<node_role>& roles) {
-    roles_[address] = roles;
-    cluster_.start(address, roles);
-  }
-
-  std::string pick() {
-    auto it = roles_.begin();
-    std::advance(it, random_.below(static_cast<uint32_t>(roles_.size())));
-    return it->first;
-  }
+  std::vector<int32_t> draw(uint32_t count) { return draw_tokens(random_, count); }
 
   void act() {
     look();
@@ -109,7 +86,7 @@ private:
     if (what == 12) return leave();
     if (what < 15) return kill_one();
     if (what < 18) return restart_dead();
-    if (what == 18) return split();
+    if (what == 18) return split(3);
     if (what == 19) return cluster_.network.heal();
     if (what == 20) return shift_clock();
     if (what == 21) return spoil_disk();
@@ -143,7 +120,7 @@ private:
                  .stream = random_.below(4) != 0,
                  .tenant = t.tenant};
     if (random_.below(6) == 0) t.request.choices = 2;
-    t.client = cluster_.send(*cluster_.find("g:1"), t.request);
+    t.client = cluster_.send(gateway(), t.request);
     t.open = true;
   }
 
@@ -154,7 +131,7 @@ private:
       t.open = false;
       cluster_.check_answer(t.request, *t.client);
       CHECK_FALSE(t.client->late());
-      count(*t.client);
+      if (!t.client->left()) sum_.count(*t.client);  // counted when it left
       if (t.client->state() != sim_client::outcome::complete) continue;
       const auto& said = t.client->tokens();
       t.tokens.insert(t.tokens.end(), said.begin(), said.end());
@@ -172,34 +149,27 @@ private:
   }
 
   void kill_one() {
-    const std::string address = pick();
-    if (address == "g:1" || cluster_.find(address) == nullptr) return;
-    add_figures(*cluster_.find(address));  // they would go with it
-    cluster_.kill(address);
+    if (sim_node* victim = pick_victim()) {
+      add_figures(*victim);  // they would go with it
+      cluster_.kill(victim->address);
+    }
   }
 
   void leave_cluster() {
-    const std::string address = pick();
-    if (address == "g:1" || cluster_.find(address) == nullptr) return;
-    add_figures(*cluster_.find(address));
-    cluster_.leave(address);
+    if (sim_node* victim = pick_victim()) {
+      add_figures(*victim);
+      cluster_.leave(victim->address);
+    }
   }
 
   void restart_dead() {
-    for (const auto& [address, roles] : roles_)
-      if (cluster_.find(address) == nullptr && random_.below(2) == 0)
-        return static_cast<void>(cluster_.start(address, roles));
-  }
-
-  void split() {
-    std::set<std::string> a, b;
-    for (const auto& [address, roles] : roles_) (random_.below(3) == 0 ? a : b).insert(address);
-    cluster_.network.partition(a, b);
+    for (const std::string& address : dead())
+      if (random_.below(2) == 0) return restart(address);
   }
 
   void shift_clock() {
     constexpr std::array jumps{-3'600'000, -1'000, 1'000, 400'000, 400'000'000};
-    cluster_.shift_clock(pick(), std::chrono::milliseconds(jumps[random_.below(5)]));
+    cluster_.shift_clock(pick_address(), std::chrono::milliseconds(jumps[random_.below(5)]));
   }
 
   void spoil_disk() {
@@ -214,11 +184,9 @@ private:
     disk.faults().set(chances);
   }
 
-  void heal() {
-    cluster_.network.heal();
+  void heal_all() {
     for (const char* store : {"s0", "s1"}) cluster_.medium(store).faults().set({});
-    for (const auto& [address, roles] : roles_)
-      if (cluster_.find(address) == nullptr) cluster_.start(address, roles);
+    heal();
   }
 
   // I-13: everything ends; then nothing is held for anybody.
@@ -246,7 +214,7 @@ private:
     const sim_request r{.prompt = draw(700), .max_tokens = 20, .ignore_eos = true};
     int complete = 0;
     for (int attempt = 0; attempt < 8 && (complete < 2 || hits_now() == hits); ++attempt) {
-      const auto client = cluster_.send(*cluster_.find("g:1"), r);
+      const auto client = cluster_.send(gateway(), r);
       cluster_.advance(10s);
       cluster_.check_answer(r, *client);
       complete += client->state() == sim_client::outcome::complete;
@@ -263,16 +231,6 @@ private:
         sum += cluster_.counters(node, node.actors.engines.at(0))["hits_used"];
       }
     return sum;
-  }
-
-  void count(const sim_client& client) {
-    if (client.left()) return;
-    if (client.state() == sim_client::outcome::complete)
-      ++sum_.complete;
-    else if (client.state() == sim_client::outcome::error_status)
-      ++sum_.refused;
-    else
-      ++sum_.broken_off;
   }
 
   void add_figures(sim_node& node) {
@@ -292,10 +250,6 @@ private:
     }
   }
 
-  test::rng random_;
-  sim_options options_;
-  sim_cluster cluster_;
-  std::map<std::string, std::set<node_role>> roles_;
   std::vector<std::vector<int32_t>> shared_;
   std::vector<talk> talks_;
   tally& sum_;

@@ -1,5 +1,5 @@
 #include "actors/edge/client_party.hpp"
-#include "tests/support/sim_cluster.hpp"
+#include "tests/support/cache_site.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,33 +9,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<int32_t> draw_tokens(test::rng& random, uint32_t count) {
-  std::vector<int32_t> out;
-  for (uint32_t i = 0; i < count; ++i) out.push_back(static_cast<int32_t>(2 + random.below(60)));
-  return out;
-}
-
-/// A node for each duty; prompts and answers go through all of them.
-struct cache_site {
-  explicit cache_site(uint64_t seed, const sim_options& options = {}) : cluster(seed, options) {
-    gateway = &cluster.start("g:1", {node_role::gateway, node_role::controller});
-    prefill = &cluster.start("p:1", {node_role::prefill});
-    cluster.start("d:1", {node_role::decode});
-    cluster.start("s:1", {node_role::kvstore});
-    cluster.advance(5s);
-  }
-
-  /// One turn of a talk: asked, checked against the oracle, and what follows it.
-  std::vector<int32_t> turn(const std::vector<int32_t>& prompt, uint32_t max_tokens) {
-    sim_request request{.prompt = prompt, .max_tokens = max_tokens, .ignore_eos = true};
-    const auto client = cluster.send(*gateway, request);
-    cluster.advance(8s);
-    CHECK(client->state() == sim_client::outcome::complete);
-    cluster.check_answer(request, *client);
-    std::vector<int32_t> next = prompt;
-    next.insert(next.end(), client->tokens().begin(), client->tokens().end());
-    return next;
-  }
+/// Several tenants, and orders that purge what is theirs.
+struct tenants_site : cache_site {
+  using cache_site::cache_site;
 
   /// How many tokens of a tenant's prompt came from the cache.
   int64_t cached(const std::string& tenant, const std::vector<int32_t>& prompt) {
@@ -66,14 +42,6 @@ struct cache_site {
     return static_cast<uint64_t>(
         cluster.counters(store, inspectable_actor{store.actors.kv_store})["blocks"]);
   }
-
-  int64_t engine(const std::string& counter) {
-    return cluster.counters(*prefill, inspectable_actor{prefill->actors.engines.at(0)})[counter];
-  }
-
-  sim_cluster cluster;
-  sim_node* gateway = nullptr;
-  sim_node* prefill = nullptr;
 };
 
 }  // namespace
@@ -82,13 +50,12 @@ TEST_SUITE("sim") {
   TEST_CASE("a talk starts behind what is stored of it, and says what it would say without") {
     for (const uint64_t seed : {1, 2, 3, 4}) {
       CAPTURE(seed);
-      cache_site site{seed};
+      tenants_site site{seed};
       test::rng random{seed};
       auto talk = draw_tokens(random, 500 + random.below(300));
       for (int turn = 0; turn < 4; ++turn) {
         talk = site.turn(talk, 40 + random.below(200));
-        const auto more = draw_tokens(random, 30 + random.below(60));
-        talk.insert(talk.end(), more.begin(), more.end());
+        say_more(talk, draw_tokens(random, 30 + random.below(60)));
       }
       CHECK(site.engine("hits_used") >= 3);
       CHECK(site.engine("rings_pulled") > 0);
@@ -99,7 +66,7 @@ TEST_SUITE("sim") {
   }
 
   TEST_CASE("without rings the same blocks are replayed into the same tokens") {
-    cache_site site{7};
+    tenants_site site{7};
     test::rng random{7};
     const auto prompt = draw_tokens(random, 900);
     site.turn(prompt, 8);
@@ -116,7 +83,7 @@ TEST_SUITE("sim") {
       const auto listed = draw_tokens(random, 400);  // three blocks and a piece
       sim_options options;
       options.public_prompts = {listed};
-      cache_site site{seed, options};
+      tenants_site site{seed, options};
       auto prompt = listed;
       for (const int32_t id : draw_tokens(random, 300)) prompt.push_back(id);
       // nobody has been here: all is computed; then she finds all of hers
@@ -154,7 +121,7 @@ TEST_SUITE("sim") {
   TEST_CASE("a store that dies or comes back costs time and no token") {
     for (const uint64_t seed : {11, 12, 13, 14, 15, 16}) {
       CAPTURE(seed);
-      cache_site site{seed};
+      tenants_site site{seed};
       test::rng random{seed};
       auto talk = draw_tokens(random, 700);
       talk = site.turn(talk, 60);

@@ -1,8 +1,7 @@
-#include "tests/support/sim_cluster.hpp"
+#include "tests/support/failing_cluster.hpp"
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fstream>
 
 /// Whole clusters by seed: the seed picks shape, load, delays, losses, deaths, partitions, clients
@@ -14,25 +13,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-uint64_t number_from(const char* name, uint64_t standard) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? standard : std::strtoull(text, nullptr, 10);
-}
-
 struct open_request {
   sim_request request;
   std::shared_ptr<sim_client> client;
   bool slow = false;
 };
 
-/// What became of all requests of all seeds: shows that the runs are neither trivial nor hopeless.
-struct tally {
-  int complete = 0, refused = 0, broken_off = 0, left = 0;
-};
-
-class fault_run {
+class fault_run : failing_cluster {
 public:
-  explicit fault_run(uint64_t seed) : random_(seed), cluster_(seed, options(random_)) {
+  explicit fault_run(uint64_t seed) : failing_cluster(seed, draw_options) {
     add("g:1", {node_role::gateway, node_role::controller});
     const uint32_t prefills = 1 + random_.below(2), decodes = 1 + random_.below(2);
     for (uint32_t i = 0; i < prefills; ++i)
@@ -41,7 +30,7 @@ public:
     if (random_.below(3) == 0) add("x:1", {node_role::prefill, node_role::decode});
   }
 
-  void run(tally& sum) {
+  void run(answers_tally& sum) {
     sum_ = &sum;
     cluster_.advance(3s);
     for (int step = 0; step < 40; ++step) {
@@ -53,7 +42,7 @@ public:
   }
 
 private:
-  static sim_options options(test::rng& random) {
+  static sim_options draw_options(test::rng& random) {
     sim_options o;
     o.network.delay = std::chrono::microseconds(10 + random.below(5000));
     o.network.jitter = std::chrono::microseconds(random.below(5000));
@@ -71,24 +60,13 @@ private:
     return o;
   }
 
-  void add(const std::string& address, const std::set<node_role>& roles) {
-    roles_[address] = roles;
-    cluster_.start(address, roles);
-  }
-
-  std::string pick_address() {
-    auto it = roles_.begin();
-    std::advance(it, random_.below(static_cast<uint32_t>(roles_.size())));
-    return it->first;
-  }
-
   void act() {
     const uint32_t what = random_.below(20);
     if (what < 11) return send();
     if (what == 11) return leave();
     if (what == 12) return kill_one();
     if (what < 15) return restart_dead();
-    if (what == 15) return split();
+    if (what == 15) return split(2);
     if (what == 16) return cluster_.network.heal();
     if (what == 17) return leave_one();
     for (auto& open : open_)
@@ -96,8 +74,6 @@ private:
   }
 
   void send() {
-    sim_node* gateway = cluster_.find("g:1");
-    if (gateway == nullptr) return;
     sim_request r;
     const uint32_t length = 1 + random_.below(random_.below(5) == 0 ? 400 : 40);
     for (uint32_t i = 0; i < length; ++i)
@@ -109,7 +85,7 @@ private:
     if (random_.below(3) == 0) r.logprobs = random_.below(21);
     if (random_.below(4) == 0) r.stop_at = static_cast<int32_t>(2 + random_.below(60));
     const bool slow = random_.below(5) == 0;
-    open_.push_back({r, cluster_.send(*gateway, r, slow ? 40 : sim_client::unlimited), slow});
+    open_.push_back({r, cluster_.send(gateway(), r, slow ? 40 : sim_client::unlimited), slow});
   }
 
   void leave() {
@@ -119,33 +95,15 @@ private:
   }
 
   void kill_one() {
-    const std::string address = pick_address();
-    if (address == "g:1" || cluster_.find(address) == nullptr)
-      return;  // its clients would see a cut connection
-    cluster_.kill(address);
+    if (const sim_node* victim = pick_victim()) cluster_.kill(victim->address);
   }
 
   void leave_one() {
-    const std::string address = pick_address();
-    if (address != "g:1" && cluster_.find(address) != nullptr) cluster_.leave(address);
+    if (const sim_node* victim = pick_victim()) cluster_.leave(victim->address);
   }
 
   void restart_dead() {
-    for (const auto& [address, roles] : roles_)
-      if (cluster_.find(address) == nullptr)
-        return static_cast<void>(cluster_.start(address, roles));
-  }
-
-  void split() {
-    std::set<std::string> a, b;
-    for (const auto& [address, roles] : roles_) (random_.below(2) == 0 ? a : b).insert(address);
-    cluster_.network.partition(a, b);
-  }
-
-  void heal() {
-    cluster_.network.heal();
-    for (const auto& [address, roles] : roles_)
-      if (cluster_.find(address) == nullptr) cluster_.start(address, roles);
+    if (const auto all = dead(); !all.empty()) restart(all.front());
   }
 
   // I-13: everything ends within a bounded time, with or without the client's help.
@@ -155,7 +113,7 @@ private:
       cluster_.advance(100ms);
     }
     for (const auto& open : open_) {
-      count(*open.client);
+      sum_->count(*open.client);
       CAPTURE(static_cast<int>(open.client->state()));
       cluster_.check_answer(open.request, *open.client);
       if (!open.client->left()) CHECK(open.client->state() != sim_client::outcome::open);
@@ -164,17 +122,6 @@ private:
     }
     check_idle();
     serves_again();
-  }
-
-  void count(const sim_client& client) {
-    if (client.left())
-      ++sum_->left;
-    else if (client.state() == sim_client::outcome::complete)
-      ++sum_->complete;
-    else if (client.state() == sim_client::outcome::error_status)
-      ++sum_->refused;
-    else
-      ++sum_->broken_off;
   }
 
   void check_idle() {
@@ -190,7 +137,7 @@ private:
     const sim_request r{.prompt = {5, 6, 7}, .max_tokens = 5};
     std::string why;
     for (int attempt = 0; attempt < 5; ++attempt) {
-      const auto client = cluster_.send(*cluster_.find("g:1"), r);
+      const auto client = cluster_.send(gateway(), r);
       cluster_.advance(10s);
       if (client->state() == sim_client::outcome::complete) {
         CHECK(client->tokens() == cluster_.expected(r));
@@ -202,11 +149,8 @@ private:
     FAIL_CHECK("no request succeeds after all faults are healed");
   }
 
-  test::rng random_;
-  sim_cluster cluster_;
-  std::map<std::string, std::set<node_role>> roles_;
   std::vector<open_request> open_;
-  tally* sum_ = nullptr;
+  answers_tally* sum_ = nullptr;
 };
 
 /// The numbers in `seeds.txt`, whose place the build tells.
@@ -223,7 +167,7 @@ std::vector<uint64_t> remembered_seeds() {
 
 TEST_SUITE("sim") {
   TEST_CASE("seeds that once failed stay fixed") {
-    tally sum;
+    answers_tally sum;
     for (const uint64_t seed : remembered_seeds()) {
       CAPTURE(seed);
       fault_run{seed}.run(sum);
@@ -233,7 +177,7 @@ TEST_SUITE("sim") {
   TEST_CASE("under faults of any kind no token is wrong, lost or doubled, and everything ends") {
     const uint64_t first = number_from("DEEPINFER_SIM_FIRST", 1);
     const uint64_t count = number_from("DEEPINFER_SIM_SEEDS", 200);
-    tally sum;
+    answers_tally sum;
     for (uint64_t seed = first; seed < first + count; ++seed) {
       CAPTURE(seed);
       fault_run{seed}.run(sum);

@@ -1,4 +1,4 @@
-#include "tests/support/sim_cluster.hpp"
+#include "tests/support/cache_site.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,12 +9,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr uint32_t group_blocks = 2;
-
-std::vector<int32_t> draw_tokens(test::rng& random, uint32_t count) {
-  std::vector<int32_t> out;
-  for (uint32_t i = 0; i < count; ++i) out.push_back(static_cast<int32_t>(2 + random.below(60)));
-  return out;
-}
 
 sim_options quick_moves(uint32_t replicas) {
   sim_options options;
@@ -32,15 +26,10 @@ sim_options quick_moves(uint32_t replicas) {
 }
 
 /// Engines that stay, and stores that come and go under some talks.
-class moving_site {
+class moving_site : public cache_site {
 public:
   moving_site(uint64_t seed, uint32_t replicas)
-      : cluster(seed, quick_moves(replicas)), random_(seed), replicas_(replicas) {
-    gateway = &cluster.start("g:1", {node_role::gateway, node_role::controller});
-    prefill = &cluster.start("p:1", {node_role::prefill});
-    cluster.start("d:1", {node_role::decode});
-    cluster.start(addresses_[0], {node_role::kvstore});
-    cluster.advance(5s);
+      : cache_site(seed, quick_moves(replicas)), random_(seed), replicas_(replicas) {
     for (auto& talk : talks_) {
       talk = draw_tokens(random_, 900 + random_.below(300));
       go_on(talk, [] {});
@@ -48,7 +37,7 @@ public:
   }
 
   /// A turn of some talk; in its middle a store dies, leaves or comes.
-  void turn() {
+  void any_turn() {
     go_on(talks_[random_.below(3)], [this] { change_stores(); });
     cluster.advance(std::chrono::milliseconds{random_.below(20'000)});
   }
@@ -92,13 +81,9 @@ public:
   /// Every talk goes on behind what is stored of it.
   void check_hits() {
     for (const auto& talk : talks_) {
-      const auto used = hits();
-      sim_request request{.prompt = talk, .max_tokens = 5, .ignore_eos = true};
-      const auto client = cluster.send(*gateway, request);
-      cluster.advance(8s);
-      CHECK(client->state() == sim_client::outcome::complete);
-      cluster.check_answer(request, *client);
-      CHECK(hits() == used + 1);
+      const auto used = engine("hits_used");
+      turn(talk, 5);
+      CHECK(engine("hits_used") == used + 1);
     }
   }
 
@@ -112,28 +97,14 @@ public:
     return all;
   }
 
-  sim_cluster cluster;
-  sim_node* gateway = nullptr;
-  sim_node* prefill = nullptr;
-
 private:
   template <class Meanwhile>
   void go_on(std::vector<int32_t>& talk, const Meanwhile& meanwhile) {
-    sim_request request{.prompt = talk, .max_tokens = 20 + random_.below(150), .ignore_eos = true};
-    const auto client = cluster.send(*gateway, request);
-    cluster.advance(std::chrono::microseconds{random_.below(40'000)});
-    meanwhile();
-    cluster.advance(8s);
-    REQUIRE(client->state() == sim_client::outcome::complete);
-    cluster.check_answer(request, *client);
-    talk.insert(talk.end(), client->tokens().begin(), client->tokens().end());
-    const auto more = draw_tokens(random_, 20 + random_.below(60));
-    talk.insert(talk.end(), more.begin(), more.end());
-  }
-
-  int64_t hits() {
-    return cluster.counters(*prefill,
-                            inspectable_actor{prefill->actors.engines.at(0)})["hits_used"];
+    talk = turn(talk, 20 + random_.below(150), [&] {
+      cluster.advance(std::chrono::microseconds{random_.below(40'000)});
+      meanwhile();
+    });
+    say_more(talk, draw_tokens(random_, 20 + random_.below(60)));
   }
 
   void change_stores() {
@@ -159,7 +130,7 @@ TEST_SUITE("sim") {
     for (const uint64_t seed : {21, 22, 23, 24, 25, 26}) {
       CAPTURE(seed);
       moving_site site{seed, seed % 2 == 0 ? 2u : 1u};
-      for (int turn = 0; turn < 10; ++turn) site.turn();
+      for (int turn = 0; turn < 10; ++turn) site.any_turn();
       site.all_stores();
       site.cluster.advance(120s);
       CHECK(site.check_placed() > 20);
@@ -178,7 +149,7 @@ TEST_SUITE("sim") {
 
   TEST_CASE("a store that joins a running cluster is read from, and the first may then go") {
     moving_site site{31, 2};
-    for (int turn = 0; turn < 3; ++turn) site.turn();
+    for (int turn = 0; turn < 3; ++turn) site.any_turn();
     site.all_stores();
     site.cluster.advance(120s);
     CHECK(site.sum("groups_copied") > 0);
