@@ -5,6 +5,7 @@
 #include "storage/block_store.hpp"
 #include "storage/folder/store_folder.hpp"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -42,6 +43,8 @@ struct kv_backing {
   uint32_t replicas = 1;
   uint64_t capacity_bytes = 0;
   std::shared_ptr<purged_scopes> purges = std::make_shared<purged_scopes>();
+  /// `group_moves::view` of the mover beside the store; 0: there is none.
+  std::shared_ptr<std::atomic<uint64_t>> placement = std::make_shared<std::atomic<uint64_t>>(0);
   std::vector<std::string> mended;  ///< what was damaged, and what became of it
 };
 

@@ -56,6 +56,7 @@ result<void> kv_mover_core::start(const kv_mover_setup& setup) {
   state.moves.emplace(
       policy::move_store{site, setup.group_blocks, std::clamp(backing.replicas, 1u, 3u)}, limits,
       now());
+  show_placement();
   self_->delayed_send(self_, tick_every, mover_tick{});
   return {};
 }
@@ -64,7 +65,8 @@ move_sender kv_mover_core::sender() const {
   const kv_mover_state& state = self_->state;
   return {{state.setup.backing.id.hi ^ state.setup.backing.id.lo ^ writer_mark, store().epoch()},
           state.self_ref,
-          state.setup.config.put_deadline};
+          state.setup.config.put_deadline,
+          state.moves->view()};
 }
 
 // ---- who else is there
@@ -86,12 +88,18 @@ void kv_mover_core::ask_stores() {
                                     std::max<uint64_t>(1, said.getCapacityBytes())};
       mine.moves->set_store({site, said.getGroupBlocks(), std::clamp(said.getReplicas(), 1u, 3u)},
                             this_.now());
+      this_.show_placement();
     };
     self_->request(asked, ask_again, wire::draft<wire::KvInfoQuery>{}.freeze())
         .then(answered,
               [self = self_](const caf::error&) { self->state.card.count("stores_silent"); });
     state.card.sent(asked);
   }
+}
+
+/// To the store beside it, which others ask whether they may give blocks away.
+void kv_mover_core::show_placement() {
+  self_->state.setup.backing.placement->store(self_->state.moves->view());
 }
 
 // ---- when
@@ -104,6 +112,7 @@ void kv_mover_core::tick() {
   follow_purges();
   // Asked also during a walk, since it is what ends the places of stores that are gone.
   const auto kind = state.moves->due(now());
+  show_placement();
   if (kind && !state.walk && state.open == 0 && !state.stopped && state.setup.config.enabled)
     begin_walk(*kind);
 }

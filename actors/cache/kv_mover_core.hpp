@@ -25,6 +25,7 @@ public:
 private:
   // stores, time, purges (kv_mover.cpp)
   void ask_stores();
+  void show_placement();
   void begin_walk(policy::walk_kind kind);
   void end_walk();
   void give_up_walk();

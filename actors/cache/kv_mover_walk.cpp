@@ -359,7 +359,8 @@ void kv_mover_core::copied(moving_group& group) {
 
 // ---- leaving
 
-/// The owner is asked whether it has these very blocks, and keeps them as long as this store would.
+/// The owner is asked whether it has these very blocks, and keeps them as long as this store would,
+/// and takes itself for an owner: else it might give them away, too, each to the other.
 void kv_mover_core::confirm(moving_group& group, size_t count) {
   kv_mover_state& state = self_->state;
   const auto there = state.directory.find(*state.setup.hub, group.owners.others[group.owner]);
@@ -377,12 +378,14 @@ void kv_mover_core::confirm(moving_group& group, size_t count) {
 
 void kv_mover_core::confirmed(moving_group& group, size_t count, wire::KvPutDone::Reader done) {
   bool all = done.getOutcomes().size() == count;
+  bool sees_others = false;
   for (const KvPutOutcome outcome : done.getOutcomes()) {
     if (outcome == KvPutOutcome::DIVERGED) self_->state.card.count("diverged");
+    sees_others = sees_others || outcome == KvPutOutcome::OTHER_PLACEMENT;
     all = all && is_there(outcome);
   }
   if (!all) {
-    self_->state.card.count("groups_unconfirmed");
+    self_->state.card.count(sees_others ? "placements_differ" : "groups_unconfirmed");
     return over(true);
   }
   group.left.erase(group.left.begin(), group.left.begin() + static_cast<ptrdiff_t>(count));
@@ -396,12 +399,16 @@ void kv_mover_core::give_away(moving_group& group) {
   std::vector<block_key> keys;
   for (const group_block& block : group.page) keys.push_back(block.record.key);
   const auto removed = std::make_shared<result<uint64_t>>(uint64_t{0});
-  work([store = state.setup.backing.store, keys, removed,
-        clocks = clocks()] { *removed = store->give_away(keys, clocks); },
-       [this_ = *this, removed](bool goes_on) mutable {
-         this_.self_->send(this_.self_->state.setup.store, store_changed{});
-         if (goes_on) this_.given_away(*this_.self_->state.group, *removed);
-       });
+  work(
+      [store = state.setup.backing.store, keys, removed, clocks = clocks(),
+       placement = state.setup.backing.placement, agreed = state.moves->view()] {
+        // another one by now: this store may be an owner, and have confirmed it to somebody
+        if (*placement == agreed) *removed = store->give_away(keys, clocks);
+      },
+      [this_ = *this, removed](bool goes_on) mutable {
+        this_.self_->send(this_.self_->state.setup.store, store_changed{});
+        if (goes_on) this_.given_away(*this_.self_->state.group, *removed);
+      });
 }
 
 void kv_mover_core::given_away(moving_group& group, const result<uint64_t>& removed) {

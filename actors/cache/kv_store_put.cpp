@@ -47,6 +47,11 @@ caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
     promise.deliver(put_done((*work)->outcomes));
     return promise;
   };
+  const uint64_t seen = msg.get().getPlacement();
+  if (seen != 0 && seen != *state.setup.backing.placement) {
+    state.card.count("placements_differ");
+    return refuse(KvPutOutcome::OTHER_PLACEMENT);
+  }
   if (device_hangs()) return refuse(KvPutOutcome::FAILED);
   const bool taken =
       state.puts.size() < config.max_puts && !state.draining &&

@@ -88,6 +88,7 @@ wire::msg<wire::KvPut> question_of(std::span<const group_block> page,
                                    const move_sender& from) {
   wire::draft<wire::KvPut> out;
   write_header(*out, page[places.front()], from);
+  out->setPlacement(from.placement);
   auto blocks = out->initBlocks(static_cast<uint32_t>(places.size()));
   for (uint32_t k = 0; k < places.size(); ++k) {
     const group_block& block = page[places[k]];

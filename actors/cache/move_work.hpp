@@ -29,6 +29,7 @@ struct move_sender {
   storage::writer_ref writer;
   actor_ref owner;  ///< of the staged bytes
   std::chrono::milliseconds deadline{};
+  uint64_t placement = 0;  ///< `group_moves::view` of who asks whether it may give blocks away
 };
 
 /// A write of those that were read well. No blocks: nothing was.
@@ -37,7 +38,8 @@ struct move_sender {
                                              const read_work& read,
                                              const move_sender& from);
 
-/// A write without bytes: what the store has is compared and prolonged, what it lacks fails.
+/// A write without bytes: what the store has is compared and prolonged, what it lacks fails. All of
+/// it does where the stores are seen otherwise.
 [[nodiscard]] wire::msg<wire::KvPut> question_of(std::span<const storage::group_block> page,
                                                  std::span<const size_t> places,
                                                  const move_sender& from);

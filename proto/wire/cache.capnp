@@ -62,6 +62,8 @@ struct KvPut {
   deadlineMs @4 :UInt32;
   blocks @5 :List(BlockWrite);  # of one chain and one group, parents first
   lease @6 :Kv.Lease;
+  placement @7 :UInt64;    # of who gives blocks away: a digest of the stores it knows, as it weighs
+                           # them. Taken only by a store that sees the same; 0: of no matter
 }
 
 enum KvPutOutcome {
@@ -75,6 +77,7 @@ enum KvPutOutcome {
   stale @7;        # an older life of the writer, or too late
   corrupt @8;      # the bytes are not those of the checksum
   failed @9;       # the medium, or the pull
+  otherPlacement @10;  # this store sees other stores or weights: ask again when all see the same
 }
 
 struct KvPutDone {

@@ -62,6 +62,8 @@ public:
   void walked(walk_kind kind, uint64_t waiting, time_point now);
   /// Another number: places have changed, what was decided before does not count.
   [[nodiscard]] uint64_t placement() const { return placement_; }
+  /// Equal at all stores that would choose the same owners for every group.
+  [[nodiscard]] uint64_t view() const { return placement_digest(sites_, replicas_); }
 
   [[nodiscard]] group_owners owners(const storage::block_key& head) const;
   /// It is there, and not left out.

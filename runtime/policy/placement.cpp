@@ -74,4 +74,15 @@ std::vector<uint32_t> owners(const storage::block_key& group,
   return best;
 }
 
+uint64_t placement_digest(std::span<const store_site> sites, uint32_t replicas) {
+  std::vector<store_site> sorted(sites.begin(), sites.end());
+  std::sort(sorted.begin(), sorted.end(), [](const store_site& a, const store_site& b) {
+    return std::tie(a.id_hi, a.id_lo, a.weight) < std::tie(b.id_hi, b.id_lo, b.weight);
+  });
+  uint64_t digest = mixed(replicas);
+  for (const store_site& site : sorted)
+    for (const uint64_t part : {site.id_hi, site.id_lo, site.weight}) digest = mixed(digest ^ part);
+  return std::max<uint64_t>(digest, 1);
+}
+
 }  // namespace deepinfer::policy

@@ -25,4 +25,8 @@ struct store_site {
                                            std::span<const store_site> sites,
                                            uint32_t replicas);
 
+/// Says what `owners` depends on: equal for those who see the same sites, in any order, with the
+/// same weights. Never 0.
+[[nodiscard]] uint64_t placement_digest(std::span<const store_site> sites, uint32_t replicas);
+
 }  // namespace deepinfer::policy

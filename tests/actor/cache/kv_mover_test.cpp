@@ -322,6 +322,38 @@ TEST_SUITE("actors/cache/kv_mover") {
     CHECK(site.stores.at(1)->blocks().stats().blocks == 4 * 24);
   }
 
+  TEST_CASE(
+      "two stores that each take the other for the owner give nothing away until they agree") {
+    mover_site site;
+    site.config.settle = 1ms;
+    for (const uint64_t number : {1, 2}) site.make(number).own_weight = 1;
+    site.start(1);
+    site.start(2);
+    const auto chain = make_chain("t0", 1, 8);
+    site.put(1, chain, 0, 8);
+    site.put(2, chain, 0, 8);
+    for (int i = 0; i < 120; ++i) {
+      site.advance(1s);
+      REQUIRE(site.holders(chain, 7) == std::set<uint64_t>{1, 2});
+    }
+    for (const uint64_t number : {1, 2}) {
+      CHECK(site.gauge(number, "placements_differ") > 0);  // asked again and again
+      CHECK(site.store_gauge(number, "placements_differ") ==
+            site.gauge(3 - number, "placements_differ"));
+      CHECK(site.gauge(number, "groups_moved") == 0);
+    }
+    // from their next start on they see the same
+    for (const uint64_t number : {1, 2}) {
+      site.kill(number);
+      site.make(number).own_weight = 0;
+      site.start(number);
+    }
+    site.advance(180s);
+    site.check_placed(chain, 8);
+    CHECK(site.sum("groups_moved") == 1);
+    CHECK(site.sum("placements_differ") == 0);
+  }
+
   TEST_CASE("nothing moves faster than it may") {
     mover_site site;
     site.config.bytes_per_second = 8000;  // a group a second

@@ -31,6 +31,8 @@ struct moving_store {
   std::string address;
   storage::memory_medium medium;
   uint64_t capacity = 16 << 20;
+  uint64_t own_weight =
+      0;  ///< that its mover gives it, other than it tells others; 0: the capacity
   uint32_t replicas = 1, group_blocks = mover_group;
   kv_mover_config config;
   held_io moving_io;  ///< of the mover
@@ -158,14 +160,11 @@ public:
 
   int64_t gauge(uint64_t number, const std::string& name) {
     moving_store& one = *stores.at(number);
-    auto answer = one.node->world.start_ask<wire::msg<wire::ActorInfo>>(one.mover,
-                                                                        wire::msg<wire::Inspect>{});
-    run();
-    const auto info = answer.get();
-    REQUIRE(info);
-    for (const auto counter : info->get().getCounters())
-      if (counter.getName() == name.c_str()) return counter.getValue();
-    return 0;
+    return figure(one, one.mover, name);
+  }
+  int64_t store_gauge(uint64_t number, const std::string& name) {
+    moving_store& one = *stores.at(number);
+    return figure(one, one.store, name);
   }
   int64_t sum(const std::string& name) {
     int64_t all = 0;
@@ -187,6 +186,16 @@ public:
   std::map<uint64_t, std::unique_ptr<moving_store>> stores;
 
 private:
+  template <class Handle>
+  int64_t figure(moving_store& one, const Handle& actor, const std::string& name) {
+    const auto info =
+        net.ask<wire::msg<wire::ActorInfo>>(*one.node, actor, wire::msg<wire::Inspect>{});
+    REQUIRE(info);
+    for (const auto counter : info->get().getCounters())
+      if (counter.getName() == name.c_str()) return counter.getValue();
+    return 0;
+  }
+
   void spawn(moving_store& one) {
     kv_store_setup setup;
     setup.config.store.capacity_bytes = one.capacity;
@@ -211,6 +220,7 @@ private:
     kv_mover_setup moving;
     moving.config = one.config;
     moving.backing = setup.backing;
+    if (one.own_weight != 0) moving.backing.capacity_bytes = one.own_weight;
     moving.group_blocks = one.group_blocks;
     moving.hub = setup.hub;
     moving.transport = setup.transport;

@@ -11,6 +11,7 @@
 namespace {
 
 using deepinfer::policy::owners;
+using deepinfer::policy::placement_digest;
 using deepinfer::policy::store_site;
 using deepinfer::storage::block_key;
 using deepinfer::test::rng;
@@ -96,6 +97,27 @@ TEST_SUITE("runtime/policy") {
       for (uint32_t& index : back) index = (index + 3) % 7;
       REQUIRE(back == straight);
     }
+  }
+
+  TEST_CASE("the digest is that of the sites, their weights and the replicas, in any order") {
+    rng random{8};
+    auto sites = some_sites(random, 5);
+    const uint64_t digest = placement_digest(sites, 2);
+    CHECK(digest != 0);
+    std::reverse(sites.begin(), sites.end());
+    CHECK(placement_digest(sites, 2) == digest);
+    CHECK(placement_digest(sites, 1) != digest);
+    CHECK(placement_digest(std::span{sites}.first(4), 2) != digest);
+    for (size_t i = 0; i < sites.size(); ++i) {
+      for (uint64_t store_site::*part :
+           {&store_site::id_hi, &store_site::id_lo, &store_site::weight}) {
+        auto others = sites;
+        ++(others[i].*part);
+        CHECK(placement_digest(others, 2) != digest);
+      }
+    }
+    std::swap(sites[0].weight, sites[1].id_lo);
+    CHECK(placement_digest(sites, 2) != digest);
   }
 
   TEST_CASE("fewer owners are the first of more, and there are never more than stores") {
