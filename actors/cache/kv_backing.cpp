@@ -39,14 +39,33 @@ uint64_t bytes_in(const std::filesystem::path& folder) {
   return sum;
 }
 
-/// Half of what is free, its own blocks counted as free: the same at every start.
-uint64_t capacity_of(const kv_store_config& config, const std::string& segments) {
-  if (config.capacity_bytes != 0) return config.capacity_bytes;
+/// Half of what is free, its own blocks counted as free.
+uint64_t half_of_disk(const std::string& segments) {
   std::error_code error;
   const auto space = std::filesystem::space(segments, error);
   if (error) return most_by_itself;
-  const uint64_t half = (space.available + bytes_in(segments)) / 2;
-  return std::max(std::min(half, most_by_itself), config.store.segment_bytes);
+  return std::min((space.available + bytes_in(segments)) / 2, most_by_itself);
+}
+
+/// As set; else as chosen at the first start: a store's share of all groups is in proportion, and
+/// groups would move at each start with what others have on that disk.
+result<uint64_t> capacity_of(const kv_store_config& config,
+                             const std::string& home,
+                             kv_backing& backing) {
+  if (config.capacity_bytes != 0) {
+    if (auto gone = storage::forget_capacity(home); !gone) return gone.error();
+    return config.capacity_bytes;
+  }
+  const auto kept = storage::read_capacity(home);
+  if (kept) return std::max(*kept, config.store.segment_bytes);
+  if (kept.error().code != error_code::not_found && kept.error().code != error_code::corrupt)
+    return kept.error();
+  const uint64_t chosen = std::max(half_of_disk(backing.folder), config.store.segment_bytes);
+  if (kept.error().code == error_code::corrupt)
+    backing.mended.push_back(kept.error().detail + ": the capacity is chosen anew, " +
+                             std::to_string(chosen) + " bytes");
+  if (auto written = storage::write_capacity(home, chosen); !written) return written.error();
+  return chosen;
 }
 
 failure explained(const failure& why, const std::string& folder) {
@@ -95,14 +114,18 @@ result<std::unique_ptr<storage::block_store>> open_folder(const kv_store_config&
   if (config.engine == "rocks") {
     backing.folder = home + "/segments";
     if (auto made = make_folder(backing.folder); !made) return made.error();
-    backing.capacity_bytes = capacity_of(config, backing.folder);
+    const auto capacity = capacity_of(config, home, backing);
+    if (!capacity) return capacity.error();
+    backing.capacity_bytes = *capacity;
     return storage::open_rocks_store(
         {home, {}, {}, with_epoch(store_settings(config, backing.capacity_bytes), least_epoch)});
   }
   backing.folder = config.path + "/" + to_string(backing.id);
   backing.replicas = 1;  // redundancy belongs to that file system
   if (auto made = make_folder(backing.folder); !made) return made.error();
-  backing.capacity_bytes = capacity_of(config, backing.folder);
+  const auto capacity = capacity_of(config, home, backing);
+  if (!capacity) return capacity.error();
+  backing.capacity_bytes = *capacity;
   return storage::open_shared_store(
       {backing.folder,
        home + "/index",

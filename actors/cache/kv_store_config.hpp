@@ -50,7 +50,9 @@ struct kv_store_config {
             "device before the index names them; full, both are on the device.");
     v.bytes(
         "capacity", capacity_bytes, between(0, int64_t{1} << 50),
-        "Most bytes of blocks, 8 MiB or more; 0: half of what is free, and no more than 64 GiB.");
+        "Most bytes of blocks, 8 MiB or more; 0: half of what is free at the first start, and no "
+        "more "
+        "than 64 GiB; kept in the file capacity of the store's folder, chosen anew without it.");
     v.bytes("quota", quota_bytes, between(0, int64_t{1} << 50),
             "Most bytes of blocks of one tenant, 1 MiB or more; 0: no limit.");
     v.field("quotas", quotas,

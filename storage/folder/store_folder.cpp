@@ -147,6 +147,27 @@ bool is_owned(const std::string& folder) {
   return owned;
 }
 
+// The number and its complement, so that a flipped digit is not taken for another size.
+result<void> write_capacity(const std::string& folder, uint64_t bytes) {
+  return write_small(folder + "/capacity", line_of({bytes, ~bytes}));
+}
+
+result<uint64_t> read_capacity(const std::string& folder) {
+  const auto read = read_id(folder + "/capacity");
+  if (!read) return read.error();
+  if (read->lo != ~read->hi) return failure{error_code::corrupt, folder + "/capacity is damaged"};
+  return read->hi;
+}
+
+result<void> forget_capacity(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::remove(folder + "/capacity", error);
+  if (error)
+    return failure{error_code::unreachable,
+                   "cannot remove " + folder + "/capacity: " + error.message()};
+  return {};
+}
+
 result<void> write_mark(const std::string& folder, const store_id& mark) {
   return write_small(folder + "/mark", line_of(mark));
 }

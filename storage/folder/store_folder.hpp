@@ -60,6 +60,13 @@ private:
 /// place of an older one. Returns the new path.
 [[nodiscard]] result<std::string> set_aside(const std::string& path);
 
+/// The file `capacity`: what was chosen when the store was made, so that its place among others
+/// does not change with what is free on the disk. Whole or not at all; may be removed.
+[[nodiscard]] result<void> write_capacity(const std::string& folder, uint64_t bytes);
+/// `not_found` without one, `corrupt` if it is none.
+[[nodiscard]] result<uint64_t> read_capacity(const std::string& folder);
+[[nodiscard]] result<void> forget_capacity(const std::string& folder);
+
 /// The file `mark`: written anew by each life of a store, whole or not at all.
 [[nodiscard]] result<void> write_mark(const std::string& folder, const store_id& mark);
 /// `not_found` without one, `corrupt` if it is none.
