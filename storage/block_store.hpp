@@ -86,6 +86,13 @@ public:
   /// Removes all blocks of a scope: none is offered when this returns; bytes of leased ones go when
   /// their leases end, files holding any of it are due for `compact` (SEC-4).
   virtual result<purge_totals> purge(scope_id scope, const clock_reading& now) = 0;
+  /// The same in parts, so that others go on in between: cursor 0 begins, then `next_cursor`. Until
+  /// the last part nothing of the scope is taken in (`busy`), what was reserved before is `stale`.
+  /// After a crash in between, the next life removes the rest before it offers anything; after a
+  /// failure, purge again.
+  virtual result<purge_part> purge_some(scope_id scope,
+                                        uint64_t cursor,
+                                        const clock_reading& now) = 0;
   /// An operator says that the clock is right, after a jump (KV-15).
   virtual void acknowledge_clock(const clock_reading& now) = 0;
   virtual void set_quota(scope_id scope, uint64_t bytes) = 0;

@@ -31,11 +31,14 @@ struct journal_batch {
   std::vector<writer_ref> writers;    ///< lives of writers
   std::vector<uint32_t> rewrite_due;  ///< segments that hold purged bytes, and `erased_mark`
   std::vector<uint32_t> rewrite_done;
+  std::vector<scope_id> purge_due;  ///< purges that have begun; a crash does not end them
+  std::vector<scope_id> purge_done;
   std::optional<store_identity> identity;
 
   [[nodiscard]] bool empty() const {
     return put.empty() && contents.empty() && erase.empty() && writers.empty() &&
-           rewrite_due.empty() && rewrite_done.empty() && !identity;
+           rewrite_due.empty() && rewrite_done.empty() && purge_due.empty() && purge_done.empty() &&
+           !identity;
   }
 };
 
@@ -50,6 +53,7 @@ struct journal_contents {
   bool has_identity = false;  ///< as every store has that was ever opened
   std::vector<writer_ref> writers;
   std::vector<uint32_t> rewrite_due;
+  std::vector<scope_id> purge_due;
   uint64_t unreadable = 0;  ///< records that failed their checksum; erased
 };
 
@@ -64,9 +68,13 @@ public:
   /// What is missing or damaged is empty.
   virtual result<std::vector<block_content>> contents(std::span<const block_key> keys) = 0;
   virtual result<void> sync() = 0;
-  /// What was erased before is in no file any more when this returns. May take minutes, and any
-  /// other call goes on meanwhile; from any thread. A journal without files has nothing to do.
-  virtual result<void> drop_erased() { return {}; }
+  /// Works through the files in parts of bounded size, from cursor 0 on: returns the next cursor,
+  /// or 0 at the end. What was erased before part 0 is then in no file any more. Other calls go on
+  /// meanwhile; from any thread. A journal without files has nothing to do.
+  virtual result<uint64_t> drop_erased(uint64_t cursor) {
+    static_cast<void>(cursor);
+    return 0;
+  }
 };
 
 }  // namespace deepinfer::storage

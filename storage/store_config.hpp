@@ -37,6 +37,8 @@ struct store_config {
   size_t max_leases = 65'536;
   size_t max_batch = 4'096;  ///< items of one call
   size_t max_query_blocks = 16'384;
+  uint32_t purge_blocks =
+      8'192;                     ///< of a scope, in one part of its purge; bounds how long it locks
   size_t feed_changes = 65'536;  ///< kept for readers of the change stream
   size_t expected_blocks = 0;    ///< index space made at once
   /// Of a store whose earlier lives left no record of themselves: lives are numbered from here on,

@@ -181,6 +181,12 @@ struct purge_totals {
   uint64_t blocks = 0, bytes = 0;
 };
 
+/// One part of a purge.
+struct purge_part {
+  purge_totals removed;
+  uint64_t next_cursor = 0;  ///< where the next part begins; 0: nothing of the scope is left
+};
+
 /// Gauges are computed from state, the rest counts since the store was opened.
 struct store_stats {
   uint64_t blocks = 0, live_bytes = 0, reserved_bytes = 0, file_bytes = 0, capacity_bytes = 0;

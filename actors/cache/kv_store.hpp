@@ -51,6 +51,17 @@ struct open_read {
   uint64_t staged = 0;  ///< lease in the staging area; 0: none
 };
 
+/// A purge from its order to its answer, part by part. An I/O actor has it while `step` runs.
+struct purge_work {
+  storage::scope_id scope{};
+  caf::typed_response_promise<wire::msg<wire::KvPurged>> promise;
+  uint64_t cursor = 0;
+  storage::purge_totals removed;
+  std::optional<failure> failed;
+
+  void step(storage::block_store& store, const storage::clock_reading& now);
+};
+
 /// An index that waits for changes.
 struct change_waiter {
   storage::feed_position after;

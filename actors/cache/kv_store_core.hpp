@@ -37,6 +37,7 @@ public:
   [[nodiscard]] wire::msg<wire::KvInfo> info() const;
   caf::result<wire::msg<wire::KvHas>> have(wire::KvHave::Reader msg);
   caf::typed_response_promise<wire::msg<wire::KvPurged>> purge(wire::KvPurge::Reader msg);
+  void purge_part_done(const std::shared_ptr<purge_work>& work);
   wire::msg<wire::Ack> acknowledge_clock();
   void changed();
   void feed();
@@ -71,6 +72,8 @@ private:
   [[nodiscard]] std::chrono::nanoseconds asked_within(uint32_t deadline_ms) const;
 
   void put_reserved(uint64_t number);
+  void refuse_moved(storage::scope_id scope);
+  [[nodiscard]] queued_work purge_part_of(const std::shared_ptr<purge_work>& work);
   [[nodiscard]] bool moved_before_purge(const put_work& work) const;
   void pull_waiting();
   void pull(uint64_t number);

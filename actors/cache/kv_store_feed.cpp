@@ -114,6 +114,17 @@ caf::result<wire::msg<wire::KvHas>> kv_store_core::have(wire::KvHave::Reader msg
   return out.freeze();
 }
 
+void purge_work::step(storage::block_store& store, const storage::clock_reading& now) {
+  const auto part = store.purge_some(scope, cursor, now);
+  if (!part) {
+    failed = part.error();
+    return;
+  }
+  removed.blocks += part->removed.blocks;
+  removed.bytes += part->removed.bytes;
+  cursor = part->next_cursor;
+}
+
 caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
     wire::KvPurge::Reader msg) {
   kv_store_state& state = self_->state;
@@ -124,30 +135,45 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
         to_caf({error_code::no_capacity, "too many tenants were purged just now: purge again"}));
     return promise;
   }
-  state.purged[msg.getScope()] = now() + state.setup.config.longest_put;
-  const auto removed = std::make_shared<result<storage::purge_totals>>(storage::purge_totals{});
-  // Done however late: who asks for it wants it done.
-  const bool taken = submit(
-      {.run = [store = state.setup.backing.store, removed,
-               scope = storage::scope_id{msg.getScope()},
-               clocks = clocks()] { *removed = store->purge(scope, clocks); },
-       .then =
-           [this_ = *this, removed, promise, scope = storage::scope_id{msg.getScope()}]() mutable {
-             if (!*removed) {
-               promise.deliver(to_caf(removed->error()));
-               return;
-             }
-             this_.self_->state.setup.backing.purges->note(scope);
-             wire::draft<wire::KvPurged> out;
-             out->setBlocks((*removed)->blocks);
-             out->setBytes((*removed)->bytes);
-             promise.deliver(out.freeze());
-             this_.changed();
-           }});
   state.card.count("purges");
-  if (!taken)
+  const auto work = std::make_shared<purge_work>();
+  work->scope = storage::scope_id{msg.getScope()};
+  work->promise = promise;
+  refuse_moved(work->scope);
+  if (!submit(purge_part_of(work)))
     promise.deliver(to_caf({error_code::no_capacity, "too many writes wait: purge again"}));
   return promise;
+}
+
+/// What left another store before that one was purged comes no later than this.
+void kv_store_core::refuse_moved(storage::scope_id scope) {
+  kv_store_state& state = self_->state;
+  state.purged[static_cast<uint64_t>(scope)] = now() + state.setup.config.longest_put;
+}
+
+/// Done however late: who asks for it wants it done. Others have their turn between two parts.
+queued_work kv_store_core::purge_part_of(const std::shared_ptr<purge_work>& work) {
+  return {.run = [store = self_->state.setup.backing.store, work,
+                  clocks = clocks()] { work->step(*store, clocks); },
+          .then = [this_ = *this, work]() mutable { this_.purge_part_done(work); }};
+}
+
+void kv_store_core::purge_part_done(const std::shared_ptr<purge_work>& work) {
+  if (!work->failed && work->cursor != 0) {
+    changed();
+    return enqueue(purge_part_of(work));
+  }
+  if (work->failed) {
+    work->promise.deliver(to_caf(*work->failed));
+    return;
+  }
+  refuse_moved(work->scope);
+  self_->state.setup.backing.purges->note(work->scope);
+  wire::draft<wire::KvPurged> out;
+  out->setBlocks(work->removed.blocks);
+  out->setBytes(work->removed.bytes);
+  work->promise.deliver(out.freeze());
+  changed();
 }
 
 wire::msg<wire::Ack> kv_store_core::acknowledge_clock() {

@@ -7,6 +7,7 @@
 #include "storage/catalog/key_table.hpp"
 #include "storage/store_config.hpp"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -109,7 +110,15 @@ public:
   void move(uint32_t id, const block_location& to, catalogue_effects& effects);
   /// Never offers an entry or its descendants again; removes those that are not pinned.
   uint64_t doom(uint32_t id, catalogue_effects& effects);
-  uint64_t doom_scope(scope_id scope, catalogue_effects& effects);
+  /// Dooms a scope's entries, leaves first, from number `from` on, about `most` of them; looks at a
+  /// few times as many places. Returns where to go on, `none` at the end. The rules hold in
+  /// between.
+  using dooming = std::function<void(const entry&)>;
+  uint32_t doom_some(scope_id scope,
+                     uint32_t from,
+                     const dooming& each,
+                     uint64_t most,
+                     catalogue_effects& effects);
   /// Removes what is due at `now`, at most `budget`.
   uint64_t expire(cluster_time now, uint64_t budget, catalogue_effects& effects);
   /// Removes blocks until `wanted_bytes` are freed or `budget` is used up: earliest expiry first,
@@ -168,6 +177,11 @@ private:
   template <class Rules>
   void remove_due(expiry_lists& lists, Rules& rules, catalogue_effects& effects);
   void mark_doomed(uint32_t id, catalogue_effects& effects);
+  [[nodiscard]] uint32_t committed_among(uint32_t sibling) const;
+  bool doom_from_leaves(uint32_t root,
+                        const dooming& each,
+                        uint64_t& left,
+                        catalogue_effects& effects);
   void note_eviction(const entry& e, cluster_time now);
   [[nodiscard]] expiry_lists& lists_of(const entry& e) {
     return e.classes == mask_of(traffic_class::agent) ? agent_due_ : chat_due_;

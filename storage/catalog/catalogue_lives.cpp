@@ -163,14 +163,55 @@ uint64_t catalogue::doom(uint32_t id, catalogue_effects& effects) {
   return marked;
 }
 
-uint64_t catalogue::doom_scope(scope_id scope, catalogue_effects& effects) {
-  const uint32_t number = scope_number(scope);
-  uint64_t count = 0;
-  for (uint32_t id = 0; id < entries_.end(); ++id)
-    if (entries_[id].state == block_state::committed && entries_[id].scope == number &&
-        entries_[id].parent == none)
-      count += doom(id, effects);
-  return count;
+/// The first of these siblings, or of those behind it, that is committed. Those stepped over wait
+/// for their pins, so they are no more than there may be leases.
+uint32_t catalogue::committed_among(uint32_t sibling) const {
+  while (sibling != none && !is_committed(sibling)) sibling = entries_[sibling].next_sibling;
+  return sibling;
+}
+
+/// An entry and all below it. False when nothing is left of what it may look at: the rest has its
+/// parents, and is found again from the same root.
+bool catalogue::doom_from_leaves(uint32_t root,
+                                 const dooming& each,
+                                 uint64_t& left,
+                                 catalogue_effects& effects) {
+  uint32_t at = root;
+  for (bool below_is_done = false;;) {
+    if (!below_is_done) {
+      const uint32_t child = committed_among(entries_[at].first_child);
+      if (child != none) {
+        at = child;
+        continue;
+      }
+    }
+    if (left == 0) return false;
+    --left;
+    const uint32_t parent = entries_[at].parent, beside = entries_[at].next_sibling;
+    each(entries_[at]);
+    mark_doomed(at, effects);
+    if (entries_[at].pins == 0 && entries_[at].first_child == none) remove(at, effects);
+    if (at == root) return true;
+    // those in front of it are doomed already
+    const uint32_t next = committed_among(beside);
+    below_is_done = next == none;
+    at = below_is_done ? parent : next;
+  }
+}
+
+uint32_t catalogue::doom_some(
+    scope_id scope, uint32_t from, const dooming& each, uint64_t most, catalogue_effects& effects) {
+  const auto known = scope_numbers_.find(static_cast<uint64_t>(scope));
+  if (known == scope_numbers_.end()) return none;
+  constexpr uint64_t places_each = 4;  // looking at one costs less than dooming it
+  uint64_t left = most;
+  for (uint32_t id = from; id < entries_.end(); ++id) {
+    if (id - from == places_each * most) return id;
+    if (entries_[id].state != block_state::committed || entries_[id].scope != known->second)
+      continue;
+    if (!doom_from_leaves(id, each, left, effects)) return id;
+  }
+  return none;
 }
 
 // ---- opening

@@ -19,6 +19,7 @@ result<journal_contents> memory_journal::load(
   found.has_identity = now_.identity != store_identity{};
   for (const auto& [id, epoch] : now_.writers) found.writers.push_back({id, epoch});
   found.rewrite_due.assign(now_.rewrite_due.begin(), now_.rewrite_due.end());
+  found.purge_due.assign(now_.purge_due.begin(), now_.purge_due.end());
   for (const auto& [key, record] : now_.records) each(record);
   return found;
 }
@@ -33,6 +34,8 @@ void memory_journal::put(tables& into, const journal_batch& batch) {
   for (const writer_ref& writer : batch.writers) into.writers[writer.id] = writer.epoch;
   for (const uint32_t segment : batch.rewrite_due) into.rewrite_due.insert(segment);
   for (const uint32_t segment : batch.rewrite_done) into.rewrite_due.erase(segment);
+  for (const scope_id scope : batch.purge_due) into.purge_due.insert(scope);
+  for (const scope_id scope : batch.purge_done) into.purge_due.erase(scope);
   if (batch.identity) into.identity = *batch.identity;
 }
 

@@ -31,6 +31,7 @@ private:
     std::map<block_key, block_content> contents;
     std::map<uint64_t, uint64_t> writers;
     std::set<uint32_t> rewrite_due;
+    std::set<scope_id> purge_due;
     store_identity identity;
   };
   static void put(tables& into, const journal_batch& batch);

@@ -7,6 +7,7 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -24,6 +25,8 @@ constexpr char store_family[] = "store";
 constexpr char identity_key[] = "identity";
 constexpr char rewrite_prefix[] = "rewrite-";
 constexpr size_t rewrite_prefix_bytes = sizeof rewrite_prefix - 1;
+constexpr char purge_prefix[] = "purge-";
+constexpr size_t purge_prefix_bytes = sizeof purge_prefix - 1;
 
 failure translated(const rocksdb::Status& status) {
   // a file that the database names and that is not there is damage, too
@@ -51,6 +54,17 @@ bool take(const Slice& from, Number& value) {
   if (from.size() != sizeof value) return false;
   std::memcpy(&value, from.data(), sizeof value);
   return true;
+}
+
+std::string purge_name(scope_id scope) {
+  const auto number = static_cast<uint64_t>(scope);
+  return std::string{purge_prefix}.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+/// The first key whose leading 64 bits are this number, as keys are ordered.
+std::string key_at(uint64_t leading) {
+  const auto name = to_bytes(block_key{leading, 0});
+  return {reinterpret_cast<const char*>(name.data()), name.size()};
 }
 
 struct stored_identity {
@@ -83,7 +97,7 @@ public:
     return {};
   }
 
-  result<void> drop_erased() override;
+  result<uint64_t> drop_erased(uint64_t cursor) override;
 
 private:
   enum family : size_t { fallback, records, contents_of, writers, store, family_count };
@@ -99,6 +113,7 @@ private:
   }
 
   bool read_only_ = false;
+  uint64_t part_bytes_ = 0;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   bool stopped_ = false;  // by a failed write
@@ -129,6 +144,7 @@ result<void> rocks_journal::open(const std::string& folder, const rocks_options&
        {"default", records_family, contents_family, writers_family, store_family})
     wanted.emplace_back(name, columns);
   rocksdb::DB* made = nullptr;
+  part_bytes_ = std::max<uint64_t>(1, options.erase_part_bytes);
   read_only_ = options.access == rocks_options::access_mode::read;
   const auto attempt = [&] {
     return read_only_ ? rocksdb::DB::OpenForReadOnly(db, folder, wanted, &families_, &made)
@@ -183,6 +199,7 @@ result<void> rocks_journal::load_rest(journal_contents& found) {
   for (rest->SeekToFirst(); rest->Valid(); rest->Next()) {
     stored_identity identity;
     uint32_t segment = 0;
+    uint64_t scope = 0;
     Slice name = rest->key();
     if (name == identity_key) {
       if (!take(rest->value(), identity))
@@ -196,6 +213,9 @@ result<void> rocks_journal::load_rest(journal_contents& found) {
     } else if (name.starts_with(rewrite_prefix)) {
       name.remove_prefix(rewrite_prefix_bytes);
       if (take(name, segment)) found.rewrite_due.push_back(segment);
+    } else if (name.starts_with(purge_prefix)) {
+      name.remove_prefix(purge_prefix_bytes);
+      if (take(name, scope)) found.purge_due.push_back(scope_id{scope});
     }
   }
   for (const auto* walked : {&lives, &rest})
@@ -237,6 +257,8 @@ result<void> rocks_journal::apply(const journal_batch& batch, journal_wait wait)
     steps.Put(families_[store], rewrite_name(segment), "");
   for (const uint32_t segment : batch.rewrite_done)
     steps.Delete(families_[store], rewrite_name(segment));
+  for (const scope_id scope : batch.purge_due) steps.Put(families_[store], purge_name(scope), "");
+  for (const scope_id scope : batch.purge_done) steps.Delete(families_[store], purge_name(scope));
   if (batch.identity) {
     const stored_identity identity{1, batch.identity->next_segment, batch.identity->epoch,
                                    batch.identity->last_time.count()};
@@ -252,16 +274,31 @@ result<void> rocks_journal::apply(const journal_batch& batch, journal_wait wait)
 }
 
 /// Erasing writes that a key is gone; the value stays in the log and in older files until they are
-/// merged. All families are written out first, since any of them may hold the log back.
-result<void> rocks_journal::drop_erased() {
-  auto status = db_->Flush({}, families_);
-  rocksdb::CompactRangeOptions whole;
-  whole.exclusive_manual_compaction = false;
-  whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+/// merged. All families are written out first, since any of them may hold the log back. A part is a
+/// range of keys, which are digests: equal ranges hold about equal bytes.
+result<uint64_t> rocks_journal::drop_erased(uint64_t cursor) {
+  rocksdb::Status status;
+  if (cursor == 0) status = db_->Flush({}, families_);
+  uint64_t bytes = 0;
+  for (const family which : {records, contents_of}) {
+    uint64_t live = 0;
+    if (db_->GetIntProperty(families_[which], rocksdb::DB::Properties::kLiveSstFilesSize, &live))
+      bytes += live;
+  }
+  const uint64_t parts = bytes / part_bytes_ + 1;
+  const uint64_t step = UINT64_MAX / parts;
+  const bool last = parts == 1 || cursor >= UINT64_MAX - step;
+  const std::string from = key_at(cursor), to = key_at(cursor + step);
+  const Slice begin{from}, end{to};
+  rocksdb::CompactRangeOptions range;
+  range.exclusive_manual_compaction = false;
+  range.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   for (const family which : {records, contents_of})
-    if (status.ok()) status = db_->CompactRange(whole, families_[which], nullptr, nullptr);
+    if (status.ok())
+      status = db_->CompactRange(range, families_[which], cursor == 0 ? nullptr : &begin,
+                                 last ? nullptr : &end);
   if (!status.ok()) return translated(status);
-  return {};
+  return last ? 0 : cursor + step;
 }
 
 result<std::vector<block_content>> rocks_journal::contents(std::span<const block_key> keys) {

@@ -11,6 +11,7 @@ struct rocks_options {
   uint64_t write_buffer_bytes = uint64_t{32} << 20;  ///< of each column family
   uint64_t cache_bytes = uint64_t{64} << 20;         ///< of contents that were read
   int background_threads = 2;
+  uint64_t erase_part_bytes = uint64_t{128} << 20;  ///< of files that one part of erasing rewrites
   enum class access_mode : uint8_t { own, read };
   access_mode access = access_mode::own;  ///< read: nothing is written, not even what is mended
   enum class log_damage : uint8_t { cut, refused };

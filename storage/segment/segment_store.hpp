@@ -11,6 +11,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -63,6 +64,7 @@ public:
   result<uint64_t> compact(uint64_t budget_bytes, const clock_reading& now) override;
   result<uint64_t> scrub(uint64_t budget_bytes, const clock_reading& now) override;
   result<purge_totals> purge(scope_id scope, const clock_reading& now) override;
+  result<purge_part> purge_some(scope_id scope, uint64_t cursor, const clock_reading& now) override;
   void acknowledge_clock(const clock_reading& now) override;
   void set_quota(scope_id scope, uint64_t bytes) override;
   result<void> flush() override;
@@ -127,6 +129,9 @@ private:
   void drop_empty_segments();
   cluster_time observe(const clock_reading& now);
   void let_go(const ticket& gone);
+  result<purge_part> purge_from(scope_id scope, uint64_t cursor);
+  void begin_purge(scope_id scope, journal_batch& batch);
+  void end_purge(scope_id scope);
 
   // writing
   [[nodiscard]] result<void> check_items(std::span<const reserve_item> items) const;
@@ -188,10 +193,12 @@ private:
   uint64_t next_lease_ = 1;
   uint64_t lost_at_open_ = 0;
   bool identity_changed_ = false;
-  std::deque<journal_batch> unwritten_;  // guarded by `order_`
+  std::map<scope_id, uint32_t> purging_;  // how many purges of it are under way
+  uint64_t erase_cursor_ = 0;             // guarded by `rewriting_`; 0: at the beginning, or not on
+  std::deque<journal_batch> unwritten_;   // guarded by `order_`
   std::atomic<bool> broken_{false};
   std::atomic<bool> erased_due_{false};  // the journal still holds contents of purged blocks
-  std::atomic<bool> erasing_{false};     // it lets go of them just now, which may take minutes
+  std::atomic<bool> erasing_{false};     // it lets go of some of them just now
   counters count_;
 };
 

@@ -192,30 +192,81 @@ result<uint64_t> segment_store::relieve(const clock_reading& now, uint64_t budge
   return removed;
 }
 
+// ---- purges
+
+/// `state_` is held. What is reserved by now is never committed, and nothing is until the end.
+void segment_store::begin_purge(scope_id scope, journal_batch& batch) {
+  ++purging_[scope];
+  std::vector<ticket> ended;
+  tickets_.end_scope(scope, ended);
+  for (const ticket& gone : ended) let_go(gone);
+  batch.purge_due.push_back(scope);
+}
+
+void segment_store::end_purge(scope_id scope) {
+  const auto found = purging_.find(scope);
+  if (--found->second == 0) purging_.erase(found);
+}
+
+result<purge_part> segment_store::purge_from(scope_id scope, uint64_t cursor) {
+  purge_part part;
+  bool under_way = cursor != 0;
+  auto done = change([&](catalogue_effects& effects, journal_batch& batch) {
+    if (!under_way) begin_purge(scope, batch);
+    under_way = true;
+    const auto each = [&](const catalogue::entry& gone) {
+      ++part.removed.blocks;
+      part.removed.bytes += gone.length;
+      auto* home = segments_.find(gone.segment);
+      if (home == nullptr || home->rewrite_due) return;
+      home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go
+      batch.rewrite_due.push_back(gone.segment);
+    };
+    const auto from = static_cast<uint32_t>(cursor == 0 ? 0 : cursor - 1);
+    const uint32_t next =
+        catalogue_.doom_some(scope, from, each, std::max(1u, config_.purge_blocks), effects);
+    if (auto* active = segments_.find(active_); active != nullptr && active->sealed) active_ = 0;
+    // Also when nothing is left here: what moved away left its contents in the journal. And with
+    // each part again, since a round of erasing may have ended in between.
+    if (cursor == 0 || part.removed.blocks > 0) {
+      batch.rewrite_due.push_back(erased_mark);
+      erased_due_ = true;
+    }
+    if (next != catalogue::none) {
+      part.next_cursor = uint64_t{next} + 1;
+      return;
+    }
+    batch.purge_done.push_back(scope);
+    end_purge(scope);
+    under_way = false;
+  });
+  count_.purged += part.removed.blocks;
+  if (done) return part;
+  if (under_way) {
+    std::unique_lock state{state_};
+    end_purge(scope);
+  }
+  return done.error();
+}
+
+result<purge_part> segment_store::purge_some(scope_id scope,
+                                             uint64_t cursor,
+                                             const clock_reading& now) {
+  observe(now);
+  return purge_from(scope, cursor);
+}
+
 result<purge_totals> segment_store::purge(scope_id scope, const clock_reading& now) {
   observe(now);
   purge_totals removed;
-  auto done = change([&](catalogue_effects& effects, journal_batch& batch) {
-    for (uint32_t id = catalogue_.next_committed(0); id != catalogue::none;
-         id = catalogue_.next_committed(id + 1))
-      if (catalogue_.scope_of(id) == scope) {
-        removed.bytes += catalogue_.at(id).length;
-        auto* home = segments_.find(catalogue_.at(id).segment);
-        if (home == nullptr || home->rewrite_due) continue;
-        home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go
-        batch.rewrite_due.push_back(catalogue_.at(id).segment);
-      }
-    if (auto* active = segments_.find(active_); active != nullptr && active->sealed) active_ = 0;
-    std::vector<ticket> ended;
-    tickets_.end_scope(scope, ended);
-    for (const ticket& gone : ended) let_go(gone);
-    removed.blocks = catalogue_.doom_scope(scope, effects);
-    // Also when nothing is left here: what moved away left its contents in the journal.
-    batch.rewrite_due.push_back(erased_mark);
-    erased_due_ = true;
-  });
-  if (!done) return done.error();
-  count_.purged += removed.blocks;
+  uint64_t cursor = 0;
+  do {
+    const auto part = purge_from(scope, cursor);
+    if (!part) return part.error();
+    removed.blocks += part->removed.blocks;
+    removed.bytes += part->removed.bytes;
+    cursor = part->next_cursor;
+  } while (cursor != 0);
   return removed;
 }
 

@@ -73,6 +73,13 @@ result<void> segment_store::load() {
   catalogue_.feed().start(identity_.epoch);
   catalogue_.feed().publish();
   drop_empty_segments();
+  for (const scope_id scope : found->purge_due)  // a crash came between two parts
+    for (uint64_t cursor = 0;;) {
+      const auto part = purge_from(scope, cursor);
+      if (!part) return part.error();
+      cursor = part->next_cursor;
+      if (cursor == 0) break;
+    }
   return {};
 }
 

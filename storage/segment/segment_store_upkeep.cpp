@@ -45,7 +45,7 @@ std::optional<uint32_t> segment_store::choose_rewrite(uint64_t wanted_bytes) {
 }
 
 result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_bytes) {
-  if (wanted_bytes > 0 && erasing_) return {};  // it may take minutes: no write waits for it
+  if (wanted_bytes > 0 && erasing_) return {};  // it may take long: no write waits for it
   std::lock_guard alone{rewriting_};
   result<void> erased;
   if (wanted_bytes == 0) erased = erase_purged();
@@ -68,16 +68,19 @@ result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_
   return erased;  // space is won back all the same: erasing needs some
 }
 
-/// Purged contents leave the journal's files. What says that it is due outlives a crash.
+/// Purged contents leave the journal's files, one part with each call. What is purged meanwhile is
+/// for another round, so that rounds end. What says that it is due outlives a crash.
 result<void> segment_store::erase_purged() {
-  if (!erased_due_.exchange(false)) return {};
+  if (erase_cursor_ == 0 && !erased_due_.exchange(false)) return {};
   erasing_ = true;
-  auto dropped = journal_->drop_erased();
+  const auto next = journal_->drop_erased(erase_cursor_);
   erasing_ = false;
-  if (!dropped) {
-    erased_due_ = true;
-    return dropped;
+  if (!next) {
+    erased_due_ = true;  // in a round that went on it goes on, too
+    return next.error();
   }
+  erase_cursor_ = *next;
+  if (erase_cursor_ != 0) return {};
   return change([this](catalogue_effects&, journal_batch& batch) {
     if (!erased_due_) batch.rewrite_done.push_back(erased_mark);  // else purged again meanwhile
   });

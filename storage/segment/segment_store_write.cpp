@@ -54,6 +54,7 @@ result<std::vector<reservation>> segment_store::reserve(const write_context& con
 reservation segment_store::reserve_one(const write_context& context,
                                        const reserve_item& item,
                                        cluster_time now) {
+  if (purging_.contains(context.scope)) return {reserve_outcome::busy};
   const uint64_t bytes = stride_of(item.length);
   const uint32_t there = catalogue_.find(item.key);
   const bool present = catalogue_.is_committed(there);

@@ -325,41 +325,6 @@ void a_full_store_makes_room_in_the_right_order(store_home& home) {
   sound(*store);
 }
 
-void purging_a_scope_leaves_nothing_of_it(store_home& home) {
-  const auto gone = make_chain("a", 1, 40), kept = make_chain("b", 1, 40);
-  {
-    auto store = home.opened(small_store());
-    for (uint32_t i = 0; i < 40; ++i)  // blocks of both in every segment
-      for (const auto* chain : {&gone, &kept}) chain_writer{*store}.put(*chain, i, i + 1, at(0s));
-    const auto open = make_chain("a", 2, 1);
-    const auto ticket = (*chain_writer{*store}.reserve(open, 0, 1, at(0s)))[0].ticket;
-    const auto lease = store->match(gone.query(), lease_wish::grant, at(0s))->lease;
-    const auto purged = store->purge(gone.scope, at(1s));
-    REQUIRE(purged);
-    CHECK(purged->blocks == 40);
-    CHECK(purged->bytes == 40 * uint64_t{gone.length});
-    CHECK(store->purge(gone.scope, at(1s))->bytes == 0);  // though leased ones are still there
-    CHECK(stored_blocks(*store, gone, at(1s)) == 0);
-    CHECK(read_back(*store, gone, 40, at(1s), lease) == 0);
-    CHECK(stored_blocks(*store, kept, at(1s)) == 40);
-    const auto bytes = bytes_of(open.keys[0], open.length);
-    const write_item write{ticket, bytes};
-    CHECK((*store->write({&write, 1}, at(1s)))[0] == write_outcome::stale);
-    CHECK(store->stats().doomed == 40);
-    REQUIRE(store->release(lease, {}, at(1s)));
-    CHECK(store->stats().doomed == 0);
-  }
-  // the files that hold purged bytes are due, in the next life too
-  auto store = home.opened(small_store());
-  while (*store->compact(1 << 20, at(2s)) > 0) {
-  }
-  CHECK(store->stats().compacted_bytes == 40 * 1000);
-  CHECK(stored_blocks(*store, kept, at(2s)) == 40);
-  CHECK(read_back(*store, kept, 40, at(2s)) == 40);
-  CHECK(store->stats().file_bytes <= (40 + 3) * 4096);
-  sound(*store);
-}
-
 void a_newer_life_of_a_writer_ends_the_older_one(store_home& home) {
   const auto chain = make_chain("a", 1, 2);
   {
@@ -563,7 +528,7 @@ void a_chain_may_begin_at_a_group(store_home& home) {
 const std::vector<store_rule>& store_rules() {
 #define RULE(f) \
   { #f, f }
-  static const std::vector<store_rule> rules = with_group_rules({
+  static const std::vector<store_rule> rules = with_purge_rules(with_group_rules({
       RULE(stored_chains_come_back),
       RULE(readers_see_committed_blocks_only),
       RULE(a_block_needs_its_parent),
@@ -579,7 +544,6 @@ const std::vector<store_rule>& store_rules() {
       RULE(a_jump_of_the_clock_freezes_expiry),
       RULE(a_scope_has_its_share),
       RULE(a_full_store_makes_room_in_the_right_order),
-      RULE(purging_a_scope_leaves_nothing_of_it),
       RULE(a_newer_life_of_a_writer_ends_the_older_one),
       RULE(a_reservation_ends_with_its_time),
       RULE(the_change_feed_tells_all_in_order),
@@ -588,7 +552,7 @@ const std::vector<store_rule>& store_rules() {
       RULE(many_threads_may_write_and_read_the_same_chains),
       RULE(empty_segments_go_and_numbers_do_not_come_back),
       RULE(a_chain_may_begin_at_a_group),
-  });
+  }));
 #undef RULE
   return rules;
 }

@@ -22,8 +22,9 @@ struct store_rule {
   void (*check)(store_home&);
 };
 [[nodiscard]] const std::vector<store_rule>& store_rules();
-/// These, and those about moving groups.
+/// These, and those about moving groups, or purges.
 [[nodiscard]] std::vector<store_rule> with_group_rules(std::vector<store_rule> others);
+[[nodiscard]] std::vector<store_rule> with_purge_rules(std::vector<store_rule> others);
 
 /// Small enough that every limit is near.
 [[nodiscard]] storage::store_config small_store();

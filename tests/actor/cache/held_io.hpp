@@ -29,6 +29,14 @@ struct held_io {
     });
   }
 
+  /// The device answers one of them, the oldest.
+  void let_one_go() {
+    const io_work work = kept.front();
+    kept.erase(kept.begin());
+    work.run();
+    caf::anon_send(work.reply_to, io_done{work.number});
+  }
+
   /// The device answers: what was kept is done. Run the world for what follows from it.
   void let_go() {
     held = false;

@@ -71,6 +71,36 @@ TEST_CASE("an open that comes too late leaves no lease, whether it ran or waited
   CHECK(site.opened(chain, 0, 4).get().getLease() != 0);
 }
 
+TEST_CASE("what is asked over a long purge has its turn between two parts of it") {
+  held_site site;
+  site.config.io_workers = 1;  // and one for the index
+  site.config.store.purge_blocks = 2;
+  site.open();
+  const auto gone = make_chain("a", 1, 8), kept = make_chain("b", 1, 4);
+  site.put(gone, 0, 8);
+  site.put(kept, 0, 4);
+  site.held = true;
+  wire::draft<wire::KvPurge> order;
+  order->setScope(static_cast<uint64_t>(gone.scope));
+  const auto purged = site.start<wire::msg<wire::KvPurged>>(order.freeze());
+  std::vector<test::actor_world::pending_answer<opened>> all;
+  for (int i = 0; i < 3; ++i) all.push_back(site.start<opened>(store_site::open_of(kept, 0, 4)));
+  uint32_t parts = 0;
+  for (; !purged.ready(); ++parts) {
+    REQUIRE_FALSE(site.kept.empty());
+    site.let_one_go();
+    site.run();
+    if (parts < 4) CHECK_FALSE(purged.ready());
+  }
+  CHECK(parts >= 4 + 3);
+  for (const auto& one : all) CHECK(one.ready());
+  CHECK(purged.get()->get().getBlocks() == 8);
+  CHECK(purged.get()->get().getBytes() == 8 * uint64_t{gone.length});
+  site.let_go();
+  CHECK(site.opened(gone, 0, 8).get().getBlocks() == 0);
+  CHECK(site.opened(kept, 0, 4).get().getBlocks() == 4);
+}
+
 TEST_CASE("an open whose asker names no time ends by the store's own") {
   held_site site;
   site.config.longest_read = 3s;

@@ -110,6 +110,36 @@ TEST_CASE("purged contents are erased in the next life, too, when no segment is 
   CHECK(count_in_files(folder.path(), gone.content(7)) == 0);
 }
 
+TEST_CASE("purged contents are erased part by part") {
+  const test::scratch_folder folder;
+  rocks_store_options options{folder.path(), {}, {}, test::small_store()};
+  options.index.erase_part_bytes = 1024;  // of some kilobytes
+  auto store = open_rocks_store(options);
+  REQUIRE(store);
+  std::vector<test::block_chain> gone, kept;
+  for (uint64_t i = 0; i < 8; ++i) {
+    gone.push_back(test::make_chain("gone", 2 * i, 8));
+    kept.push_back(test::make_chain("kept", 2 * i + 1, 8));
+    for (const auto* chain : {&gone.back(), &kept.back()})
+      REQUIRE(test::chain_writer{**store}.put(*chain, 0, 8, test::at(0s)) == 8);
+  }
+  REQUIRE((*store)->flush());
+  const auto found = [&](const std::vector<test::block_chain>& chains) {
+    size_t blocks = 0;
+    for (const auto& chain : chains)
+      for (uint32_t i = 0; i < 8; ++i)
+        blocks += count_in_files(folder.path(), chain.content(i)) > 0 ? 1 : 0;
+    return blocks;
+  };
+  REQUIRE((*store)->purge(gone[0].scope, test::at(1s)));
+  CHECK(found(gone) == 64);
+  for (int round = 0; round < 200 && found(gone) > 0; ++round)
+    REQUIRE((*store)->compact(64 << 20, test::at(2s)));
+  CHECK(found(gone) == 0);
+  CHECK(found(kept) == 64);
+  for (const auto& chain : kept) CHECK(test::stored_blocks(**store, chain, test::at(2s)) == 8);
+}
+
 TEST_CASE("rings and plain calls of many sizes read what was written") {
   for (const auto cache : {disk_options::caching::page_cache, disk_options::caching::direct})
     for (const auto submit : {disk_options::submission::ring, disk_options::submission::calls}) {

@@ -1,9 +1,16 @@
 #include "storage/memory/memory_store.hpp"
 
+#include "storage/memory/memory_files.hpp"
+#include "storage/memory/memory_journal.hpp"
+#include "storage/segment/segment_store.hpp"
 #include "tests/support/block_chain.hpp"
 #include "tests/support/store_rules.hpp"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
 
 TEST_SUITE_BEGIN("storage/memory");
 
@@ -103,6 +110,96 @@ TEST_CASE("while the journal fails reads go on, and writes when it works again")
             ->match({std::span{chain.keys}.first(10), std::span{chain.tokens}.first(160), {}},
                     lease_wish::none, test::at(100h))
             ->expiry >= test::at(100h).wall + test::small_store().ttl_chat);
+}
+
+TEST_CASE("whenever a crash comes over a purge, all of its scope is there or nothing") {
+  uint64_t none_gone = 0, all_gone = 0;
+  for (uint64_t steps = 0; steps < 24; ++steps) {
+    CAPTURE(steps);
+    memory_medium medium{steps};
+    auto config = test::small_store();
+    config.purge_blocks = 3;
+    const auto gone = test::make_chain("a", 1, 20), kept = test::make_chain("b", 1, 20);
+    {
+      auto store = *medium.open(config);
+      for (uint32_t i = 0; i < 20; ++i)
+        for (const auto* chain : {&gone, &kept})
+          test::chain_writer{*store}.put(*chain, i, i + 1, test::at(0s));
+      REQUIRE(store->flush());
+      medium.faults().crash_after(steps);
+      static_cast<void>(store->purge(gone.scope, test::at(1s)));
+    }
+    steps % 2 == 0 ? medium.process_died() : medium.power_lost();
+    auto store = *medium.open(config);
+    const uint32_t left = test::stored_blocks(*store, gone, test::at(2s));
+    CHECK((left == 0 || left == 20));
+    ++(left == 0 ? all_gone : none_gone);
+    CHECK(store->stats().blocks == 20 + left);
+    CHECK(test::read_back(*store, kept, 20, test::at(2s)) == 20);
+    // and if a second crash comes over finishing it
+    if (left == 20) continue;
+    store.reset();
+    CHECK(test::stored_blocks(**medium.open(config), gone, test::at(2s)) == 0);
+  }
+  CHECK(none_gone > 0);
+  CHECK(all_gone > 10);
+}
+
+TEST_CASE("a crash over finishing a purge leaves the rest to the life after") {
+  memory_medium medium{1};
+  auto config = test::small_store();
+  config.purge_blocks = 2;
+  const auto gone = test::make_chain("a", 1, 40);
+  {
+    auto store = *medium.open(config);
+    REQUIRE(test::chain_writer{*store}.put(gone, 0, 40, test::at(0s)) == 40);
+    REQUIRE(store->purge_some(gone.scope, 0, test::at(1s))->next_cursor != 0);
+  }
+  for (const uint64_t steps : {2, 4, 7}) {
+    medium.process_died();
+    medium.faults().crash_after(steps);
+    CHECK_FALSE(medium.open(config));  // no half of it is ever offered
+  }
+  medium.process_died();
+  auto store = *medium.open(config);
+  CHECK(store->stats().blocks == 0);
+}
+
+TEST_CASE("erasing goes part by part, and what is purged meanwhile has a round of its own") {
+  struct parted_journal : memory_journal {
+    using memory_journal::memory_journal;
+    std::vector<uint64_t> asked;
+    result<uint64_t> drop_erased(uint64_t cursor) override {
+      asked.push_back(cursor);
+      return cursor == 3 ? 0 : cursor + 1;
+    }
+  };
+  const auto plan = std::make_shared<fault_plan>(1);
+  auto made = std::make_unique<parted_journal>(plan);
+  parted_journal& journal = *made;
+  auto store = *segment_store::open(test::small_store(), std::make_unique<memory_files>(plan),
+                                    std::move(made));
+  const auto chain = test::make_chain("a", 1, 4);
+  REQUIRE(test::chain_writer{*store}.put(chain, 0, 4, test::at(0s)) == 4);
+  const auto upkeep = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) REQUIRE(store->compact(1 << 20, test::at(1s)));
+  };
+  const auto due = [&journal] {
+    const auto found = journal.load([](const block_record&) {});
+    return std::count(found->rewrite_due.begin(), found->rewrite_due.end(), erased_mark) == 1;
+  };
+  upkeep(2);
+  CHECK(journal.asked.empty());
+  REQUIRE(store->purge(chain.scope, test::at(1s)));
+  upkeep(2);
+  CHECK(journal.asked == std::vector<uint64_t>{0, 1});  // one part each
+  REQUIRE(store->purge(chain.scope, test::at(1s)));
+  upkeep(2);
+  CHECK(journal.asked == std::vector<uint64_t>{0, 1, 2, 3});
+  CHECK(due());  // the second purge came when part 0 was done
+  upkeep(10);
+  CHECK(journal.asked == std::vector<uint64_t>{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK_FALSE(due());
 }
 
 TEST_CASE("no change is told before the journal has it") {

@@ -30,6 +30,7 @@ public:
     config_ = test::small_store();
     config_.durable = static_cast<durability>(random_.below(3));
     config_.feed_changes = 64;
+    config_.purge_blocks = static_cast<uint32_t>(1 + random_.below(100));
     config_.default_quota_bytes = uint64_t{200 + random_.below(900)} * 4096;
     for (uint64_t family = 0; family < 6; ++family) {
       const std::string tenant(1, static_cast<char>('a' + family % 3));
