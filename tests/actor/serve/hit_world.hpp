@@ -6,7 +6,7 @@
 #include "storage/arena/shared_memory.hpp"
 #include "storage/block/block_checksum.hpp"
 #include "storage/block/group_cut.hpp"
-#include "tests/actor/serve/persist_world.hpp"
+#include "tests/actor/serve/engine_world.hpp"
 #include "tests/support/rng.hpp"
 
 #include <map>
@@ -115,27 +115,24 @@ struct answer_edits {
   uint32_t hold_ms = 30000;
 };
 
-class hit_world {
+class hit_world : public engine_world {
 public:
   using prompt_tokens = std::vector<int32_t>;
 
-  explicit hit_world(const hit_options& with = {}) : options(with), world(1, with.network) {
-    toy.import = model::toy_import::absorb;  // wrong bytes give wrong tokens
-    model = std::shared_ptr<model::step_model>{*model::make_toy_model(toy)};
+  // absorb: wrong bytes give wrong tokens
+  explicit hit_world(const hit_options& with = {})
+      : engine_world({.import = model::toy_import::absorb}, with.network), options(with) {
     arena_ = *storage::shared_memory::make(uint64_t{1} << 20, 77);
     fetcher = away.world.system.spawn(scripted_fetch, fetch);
     host = away.world.system.spawn(scripted_host, rings);
     ring_memory = *staging_area::make(*away.transport, 1 << 20);
-    client = node.world.system.spawn(noting_client, notes);
     prefill = spawn(schedule::engine_role::prefill);
     decode = spawn(schedule::engine_role::decode);
     world.run();
     tell_members(away.hub.export_actor(fetcher));
   }
   ~hit_world() {
-    caf::anon_send_exit(prefill, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(decode, caf::exit_reason::user_shutdown);
-    world.run();
+    end_engines();
     ring_memory.reset();
   }
 
@@ -187,16 +184,7 @@ public:
               uint32_t hit_blocks,
               uint32_t ring_blocks = 0) {
     wire::draft<wire::PrefillSubmit> out;
-    write_key(out->initKey(), {1, number}, leg_epoch{1});
-    out->setDeadlineMs(120'000);
-    write_ref(out->initReplyTo(), *node.hub.export_actor(client));
-    out->setModel("toy");
-    out->setTokens(token_bytes(prompt));
-    out->setPromptTokens(static_cast<uint32_t>(prompt.size()));
-    auto sampling = out->initSampling();
-    write_sampling(sampling, {});
-    sampling.setMaxTokens(output_tokens);
-    sampling.setIgnoreEos(true);
+    write_prefill(*out, {1, number}, prompt, output_tokens);
     auto cache = out->initCache();
     write_line(cache.initLine(), {root,
                                   model->info().layout,
@@ -300,13 +288,7 @@ public:
     const uint32_t cached = ready->get().getCachedTokens();
     prompt_tokens said{ready->get().getToken()};
     notes->tokens.clear();
-    wire::draft<wire::DecodeSubmit> out;
-    write_key(out->initKey(), {1, number}, leg_epoch{1});
-    out->setDeadlineMs(60'000);
-    write_ref(out->initReplyTo(), *node.hub.export_actor(client));
-    out->setCredit(1000);
-    out->setSequence(ready->get().getSequence());
-    caf::anon_send(engine_actor{decode}, out.freeze());
+    send_decode({1, number}, ready->get(), 1000);
     world.advance(std::chrono::seconds{1});
     said.insert(said.end(), notes->tokens.begin(), notes->tokens.end());
     release(ready->get().getSequence().getLease().getId());
@@ -318,18 +300,7 @@ public:
     CHECK(said.size() == output_tokens);
     return cached;
   }
-  void release(uint64_t lease) {
-    wire::draft<wire::LeaseRelease> out;
-    out->setId(lease);
-    caf::anon_send(engine_actor{prefill}, out.freeze());
-    world.run();
-  }
-
-  void cancel(uint64_t number) {
-    wire::draft<wire::Cancel> out;
-    write_key(out->initKey(), {1, number}, leg_epoch{1});
-    caf::anon_send(engine_actor{prefill}, out.freeze());
-  }
+  void cancel(uint64_t number) { send_cancel(prefill, {1, number}); }
 
   using later_figures = actor_world::pending_answer<wire::msg<wire::ActorInfo>>;
   /// What an actor says of itself once it gets to it; nothing runs for that.
@@ -376,21 +347,6 @@ public:
     CHECK(rings->released == staged);
   }
 
-  [[nodiscard]] std::unique_ptr<model::sequence> cold_run(std::span<const int32_t> tokens) const {
-    auto state = model->make_sequence();
-    model::step_item item;
-    item.target = state.get();
-    item.tokens = tokens;
-    model->step({&item, 1});
-    REQUIRE_FALSE(item.failed);
-    return state;
-  }
-  [[nodiscard]] std::vector<model::state_part> cold_blocks(std::span<const int32_t> tokens,
-                                                           uint32_t count) const {
-    const auto state = cold_run(tokens);
-    return model->export_blocks(*state, 0, count);
-  }
-
   static constexpr uint32_t output_tokens = 12;
   const storage::block_key root{7, 7}, shared_root{8, 8};
 
@@ -398,48 +354,36 @@ public:
   noted_way fetch_took, swap_took, rings_took;
   std::shared_ptr<hit_metrics> hits = std::make_shared<hit_metrics>(
       hit_metrics{fetch_took.way(), swap_took.way(), rings_took.way()});
-  std::shared_ptr<persist_notes> notes = std::make_shared<persist_notes>();
   std::shared_ptr<fetch_script> fetch = std::make_shared<fetch_script>();
   std::shared_ptr<ring_script> rings = std::make_shared<ring_script>();
-  remote_world world;
-  remote_node& node = world.start("engines");
   remote_node& away = world.start("away");
-  model::toy_options toy;
-  std::shared_ptr<model::step_model> model;
-  engine_impl_actor prefill, decode;
   kv_swap_actor swap;
   kv_fetch_actor fetcher;
   ring_host_actor host;
-  leg_sink_actor client;
   std::unique_ptr<staging_area> ring_memory;
 
 private:
   engine_impl_actor spawn(schedule::engine_role role) {
-    auto& system = node.world.system;
-    engine_setup setup;
-    setup.role = role;
-    setup.config.staging_bytes =
-        role == schedule::engine_role::prefill ? options.staging_bytes : uint64_t{1} << 20;
+    engine_setup setup = engine_of(role);
+    if (role == schedule::engine_role::prefill) setup.config.staging_bytes = options.staging_bytes;
     setup.config.planner.max_sequences = options.max_sequences;
     setup.config.planner.chunk_tokens = 128;
-    setup.model = std::shared_ptr<model::step_model>{*model::make_toy_model(toy)};
-    setup.hub = &node.hub;
-    setup.transport = node.transport.get();
     setup.cache.copy_bytes = options.copy_bytes;
     setup.hits = hits;
     setup.cache.fetch_within = options.fetch_within;
     setup.cache.fetch_policy = options.fetch_policy;
-    setup.spawn_batch = [&system, takes = options.token_takes](const batch_config& config,
-                                                               const step_sink_actor& engine) {
+    setup.spawn_batch = [this](const batch_config& config, const step_sink_actor& engine) {
       const step_sink_actor told =
-          takes.count() == 0 ? engine : step_sink_actor{system.spawn(timed_steps, engine, takes)};
-      return batch_actor{system.spawn(batch, config, told)};
+          options.token_takes.count() == 0
+              ? engine
+              : step_sink_actor{system().spawn(timed_steps, engine, options.token_takes)};
+      return batch_actor{system().spawn(batch, config, told)};
     };
-    setup.spawn_swap = [this, &system](kv_swap_config config, const swap_sink_actor& engine) {
+    setup.spawn_swap = [this](kv_swap_config config, const swap_sink_actor& engine) {
       config.blocks_at_once = 2;  // so that something can happen in between
-      return swap = system.spawn(kv_swap, config, engine);
+      return swap = system().spawn(kv_swap, config, engine);
     };
-    return system.spawn(engine, setup);
+    return system().spawn(engine, setup);
   }
 
   std::unique_ptr<storage::shared_memory> arena_;

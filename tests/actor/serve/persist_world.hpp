@@ -1,16 +1,8 @@
 #pragma once
 
-#include "actors/messages/errors.hpp"
-#include "actors/serve/batch.hpp"
-#include "actors/serve/engine.hpp"
-#include "actors/serve/sequence_wire.hpp"
-#include "runtime/model/toy_model.hpp"
 #include "storage/block/chain_hasher.hpp"
 #include "storage/block/group_cut.hpp"
-#include "tests/support/remote_world.hpp"
-
-#include <caf/send.hpp>
-#include <caf/typed_event_based_actor.hpp>
+#include "tests/actor/serve/engine_world.hpp"
 
 #include <memory>
 #include <span>
@@ -19,14 +11,6 @@
 
 /// A prefill and a decode engine with a writer, a host of rings and a client that only take notes.
 namespace deepinfer::test {
-
-struct persist_notes {
-  std::vector<persist_blocks> blocks;
-  std::vector<keep_rings> rings;
-  std::vector<wire::msg<wire::SequenceReady>> ready;
-  std::vector<int32_t> tokens;
-  bool ended = false;
-};
 
 inline kv_writer_actor::behavior_type noting_writer(kv_writer_actor::pointer,
                                                     const std::shared_ptr<persist_notes>& notes) {
@@ -57,23 +41,6 @@ inline ring_host_impl_actor::behavior_type noting_host(
   };
 }
 
-inline leg_sink_actor::behavior_type noting_client(leg_sink_actor::pointer,
-                                                   const std::shared_ptr<persist_notes>& notes) {
-  return {
-      [notes](const wire::msg<wire::SequenceReady>& m) {
-        notes->ready.push_back(m);
-        notes->tokens.push_back(m.get().getToken());
-        if (m.get().getFinish() != wire::FinishReason::NONE) notes->ended = true;
-      },
-      [notes](const wire::msg<wire::Tokens>& m) {
-        std::vector<int32_t> ids(m.get().getIds().size() / sizeof(int32_t));
-        if (!ids.empty()) std::memcpy(ids.data(), m.get().getIds().begin(), ids.size() * 4);
-        notes->tokens.insert(notes->tokens.end(), ids.begin(), ids.end());
-        if (m.get().getFinish() != wire::FinishReason::NONE) notes->ended = true;
-      },
-  };
-}
-
 struct persist_options {
   std::string persist_by = "decode";
   uint64_t budget = uint64_t{1} << 20;
@@ -83,37 +50,24 @@ struct persist_options {
   uint32_t context_limit = 8192;
 };
 
-class persist_world {
+class persist_world : public engine_world {
 public:
   explicit persist_world(const persist_options& with = {})
-      : options(with), budget(std::make_shared<persist_budget>(with.budget)) {
+      : engine_world({.context_limit = with.context_limit}),
+        options(with),
+        budget(std::make_shared<persist_budget>(with.budget)) {
     budget->open(1);
     writer_ = system().spawn(noting_writer, notes);
     host_ = system().spawn(noting_host, notes);
-    client = system().spawn(noting_client, notes);
     prefill = spawn(schedule::engine_role::prefill);
     decode = spawn(schedule::engine_role::decode);
     world.run();
   }
-  /// The engines' memory is registered with a transport that ends with their node.
-  ~persist_world() {
-    caf::anon_send_exit(prefill, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(decode, caf::exit_reason::user_shutdown);
-    world.run();
-  }
+  ~persist_world() { end_engines(); }
 
   void submit_prefill(uint32_t max_tokens) {
     wire::draft<wire::PrefillSubmit> out;
-    write_key(out->initKey(), id, leg_epoch{1});
-    out->setDeadlineMs(60000);
-    write_ref(out->initReplyTo(), *node.hub.export_actor(client));
-    out->setModel("toy");
-    out->setTokens(token_bytes(prompt));
-    out->setPromptTokens(static_cast<uint32_t>(prompt.size()));
-    auto sampling = out->initSampling();
-    write_sampling(sampling, {});
-    sampling.setMaxTokens(max_tokens);
-    sampling.setIgnoreEos(true);
+    write_prefill(*out, id, prompt, max_tokens);
     if (options.root != 0)
       write_line(out->initCache().initLine(), {root(),
                                                model->info().layout,
@@ -128,23 +82,13 @@ public:
   void submit_decode(uint32_t credit = 100000) {
     start_decode(credit);
     world.run();
-    wire::draft<wire::LeaseRelease> release;
-    release->setId(notes->ready[0].get().getSequence().getLease().getId());
-    caf::anon_send(engine_actor{prefill}, release.freeze());
-    world.run();
+    release(notes->ready[0].get().getSequence().getLease().getId());
   }
 
   /// Asked, and nothing has run yet.
   void start_decode(uint32_t credit = 100000) {
     REQUIRE(notes->ready.size() == 1);
-    const auto sequence = notes->ready[0].get().getSequence();
-    wire::draft<wire::DecodeSubmit> out;
-    write_key(out->initKey(), id, leg_epoch{1});
-    out->setDeadlineMs(60000);
-    write_ref(out->initReplyTo(), *node.hub.export_actor(client));
-    out->setCredit(credit);
-    out->setSequence(sequence);
-    caf::anon_send(engine_actor{decode}, out.freeze());
+    send_decode(id, notes->ready[0].get(), credit);
   }
 
   void grant(uint32_t outputs) {
@@ -159,11 +103,7 @@ public:
     start_cancel(engine);
     world.run();
   }
-  void start_cancel(const engine_impl_actor& engine) {
-    wire::draft<wire::Cancel> out;
-    write_key(out->initKey(), id, leg_epoch{1});
-    caf::anon_send(engine_actor{engine}, out.freeze());
-  }
+  void start_cancel(const engine_impl_actor& engine) { send_cancel(engine, id); }
 
   [[nodiscard]] storage::block_key root() const { return {options.root, options.root}; }
   static constexpr storage::block_key shared_root{8, 8};
@@ -219,50 +159,24 @@ public:
     return next - first;
   }
 
+  /// All whole ones.
   [[nodiscard]] std::vector<model::state_part> cold_blocks(std::span<const int32_t> tokens) const {
-    const auto state = cold_run(tokens);
-    return model->export_blocks(*state, 0,
-                                static_cast<uint32_t>(tokens.size()) / model::cache_block_tokens);
+    return engine_world::cold_blocks(
+        tokens, static_cast<uint32_t>(tokens.size()) / model::cache_block_tokens);
   }
-  [[nodiscard]] std::unique_ptr<model::sequence> cold_run(std::span<const int32_t> tokens) const {
-    auto state = model->make_sequence();
-    model::step_item item;
-    item.target = state.get();
-    item.tokens = tokens;
-    model->step({&item, 1});
-    REQUIRE_FALSE(item.failed);
-    return state;
-  }
-
-  caf::actor_system& system() { return node.world.system; }
 
   persist_options options;
-  std::shared_ptr<persist_notes> notes = std::make_shared<persist_notes>();
-  remote_world world;
-  remote_node& node = world.start("engines");
   std::shared_ptr<persist_budget> budget;
-  model::toy_options toy{.context_limit = options.context_limit};
-  std::shared_ptr<model::step_model> model{*model::make_toy_model(toy)};
-  engine_impl_actor prefill, decode;
-  leg_sink_actor client;
   std::vector<int32_t> prompt;
   request_id id{1, 2};
 
 private:
   engine_impl_actor spawn(schedule::engine_role role) {
-    engine_setup setup;
-    setup.role = role;
-    setup.config.staging_bytes = 1 << 20;
-    setup.model = std::shared_ptr<model::step_model>{*model::make_toy_model(toy)};
-    setup.hub = &node.hub;
-    setup.transport = node.transport.get();
+    engine_setup setup = engine_of(role);
     setup.cache.persist_by = options.persist_by;
     setup.writer = writer_;
     setup.budget = budget;
     setup.rings = host_;
-    setup.spawn_batch = [this](const batch_config& config, const step_sink_actor& engine) {
-      return batch_actor{system().spawn(batch, config, engine)};
-    };
     return system().spawn(engine, setup);
   }
 
