@@ -46,6 +46,7 @@ struct remote_node {
   ~remote_node() {
     transport->stop();
     hub.stop();
+    world.settle();  // what still runs may use the hub, which goes first
   }
 
   [[nodiscard]] node_id id() const { return transport->self(); }
