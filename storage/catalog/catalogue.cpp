@@ -177,7 +177,8 @@ void catalogue::raise(uint32_t id,
 
 void catalogue::move(uint32_t id, const block_location& to, catalogue_effects& effects) {
   entry& e = entries_[id];
-  effects.freed.push_back({{e.segment, e.offset_units * location_unit}, e.length});
+  effects.freed.push_back(
+      {{e.segment, e.offset_units * location_unit}, e.length, scopes_[e.scope].id});
   e.segment = to.segment;
   e.offset_units = static_cast<uint32_t>(to.offset / location_unit);
   members_[e.segment].push_back(id);

@@ -11,6 +11,7 @@ namespace deepinfer::storage {
 struct freed_space {
   block_location location;
   uint32_t length = 0;
+  scope_id scope{};  ///< whose bytes lie there until the file is rewritten
 };
 
 /// What an operation changed, for the journal: in the order of the lists, all or nothing.

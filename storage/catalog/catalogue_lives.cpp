@@ -17,7 +17,8 @@ void catalogue::remove(uint32_t id, catalogue_effects& effects) {
   } else {
     --doomed_;
   }
-  effects.freed.push_back({{e.segment, e.offset_units * location_unit}, e.length});
+  effects.freed.push_back(
+      {{e.segment, e.offset_units * location_unit}, e.length, scopes_[e.scope].id});
   live_bytes_ -= stride_of(e.length);
   scopes_[e.scope].bytes -= stride_of(e.length);
   unlink(id);

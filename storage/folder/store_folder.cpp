@@ -17,6 +17,10 @@ namespace deepinfer::storage {
 
 namespace {
 
+// What a store's capacity may be set to.
+constexpr uint64_t least_capacity = uint64_t{8} << 20;
+constexpr uint64_t most_capacity = uint64_t{1} << 50;
+
 constexpr size_t id_digits = 32;
 
 failure trouble(const std::string& what, int number) {
@@ -41,7 +45,7 @@ result<void> write_small(const std::string& path, std::string_view text) {
 }
 
 result<store_id> read_id(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return trouble("cannot read " + path, errno);
   std::array<char, id_digits + 2> text{};
   const ssize_t got = ::read(file, text.data(), text.size());
@@ -155,7 +159,8 @@ result<void> write_capacity(const std::string& folder, uint64_t bytes) {
 result<uint64_t> read_capacity(const std::string& folder) {
   const auto read = read_id(folder + "/capacity");
   if (!read) return read.error();
-  if (read->lo != ~read->hi) return failure{error_code::corrupt, folder + "/capacity is damaged"};
+  if (read->lo != ~read->hi || read->hi < least_capacity || read->hi > most_capacity)
+    return failure{error_code::corrupt, folder + "/capacity is damaged"};
   return read->hi;
 }
 

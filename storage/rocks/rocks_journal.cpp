@@ -2,6 +2,7 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
@@ -67,6 +68,14 @@ std::string key_at(uint64_t leading) {
   return {reinterpret_cast<const char*>(name.data()), name.size()};
 }
 
+/// The database's own log file fills up with its disk, and then ends the process from a thread of
+/// its own; what it would say comes with each status.
+class no_log final : public rocksdb::Logger {
+public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
 struct stored_identity {
   uint32_t version = 1;
   uint32_t next_segment = 1;
@@ -126,8 +135,7 @@ result<void> rocks_journal::open(const std::string& folder, const rocks_options&
   db.max_background_jobs = options.background_threads;
   db.atomic_flush = false;  // the log orders the families among each other
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  db.info_log_level = rocksdb::InfoLogLevel::ERROR_LEVEL;
-  db.keep_log_file_num = 2;
+  db.info_log = std::make_shared<no_log>();
   db.max_total_wal_size = 2 * options.write_buffer_bytes;  // what a restart after a crash replays
   db.avoid_flush_during_recovery = true;
 

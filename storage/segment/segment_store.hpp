@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -128,9 +129,12 @@ private:
   result<void> persist(journal_batch batch);
   void drop_empty_segments();
   cluster_time observe(const clock_reading& now);
+  void give_back(const ticket& ended);
   void let_go(const ticket& gone);
   result<purge_part> purge_from(scope_id scope, uint64_t cursor);
   void begin_purge(scope_id scope, journal_batch& batch);
+  void rewrite_soon(uint32_t segment, journal_batch& batch);
+  result<void> finish_purges();
   void end_purge(scope_id scope);
 
   // writing
@@ -194,6 +198,7 @@ private:
   uint64_t lost_at_open_ = 0;
   bool identity_changed_ = false;
   std::map<scope_id, uint32_t> purging_;  // how many purges of it are under way
+  std::set<scope_id> unfinished_;         // purges that the journal stopped
   uint64_t erase_cursor_ = 0;             // guarded by `rewriting_`; 0: at the beginning, or not on
   std::deque<journal_batch> unwritten_;   // guarded by `order_`
   std::atomic<bool> broken_{false};

@@ -28,7 +28,7 @@ void segment_store::collect(const catalogue_effects& effects, journal_batch& bat
     if (catalogue_.is_committed(id)) batch.put.push_back(catalogue_.record_of(id));
   batch.erase.insert(batch.erase.end(), effects.erased.begin(), effects.erased.end());
   for (const freed_space& space : effects.freed)
-    segments_.free(space.location, stride_of(space.length));
+    segments_.free(space.location, stride_of(space.length), space.scope);
   if (identity_changed_ || clock_.now() - identity_.last_time >= time_kept_every) {
     identity_changed_ = false;
     identity_.last_time = clock_.now();
@@ -194,12 +194,24 @@ result<uint64_t> segment_store::relieve(const clock_reading& now, uint64_t budge
 
 // ---- purges
 
-/// `state_` is held. What is reserved by now is never committed, and nothing is until the end.
+/// `state_` is held. A segment that holds purged bytes; an open one is closed, so that it can go.
+void segment_store::rewrite_soon(uint32_t segment, journal_batch& batch) {
+  auto* home = segments_.find(segment);
+  if (home == nullptr || home->rewrite_due) return;
+  home->rewrite_due = home->sealed = true;
+  batch.rewrite_due.push_back(segment);
+  if (active_ == segment) active_ = 0;
+}
+
+/// `state_` is held. What is reserved by now is never committed, and nothing is until the end; its
+/// bytes may be in a file already, or on their way.
 void segment_store::begin_purge(scope_id scope, journal_batch& batch) {
   ++purging_[scope];
   std::vector<ticket> ended;
   tickets_.end_scope(scope, ended);
   for (const ticket& gone : ended) let_go(gone);
+  // bytes of blocks that left the catalogue before lie where they lay
+  for (const uint32_t segment : segments_.left_by(scope)) rewrite_soon(segment, batch);
   batch.purge_due.push_back(scope);
 }
 
@@ -217,15 +229,11 @@ result<purge_part> segment_store::purge_from(scope_id scope, uint64_t cursor) {
     const auto each = [&](const catalogue::entry& gone) {
       ++part.removed.blocks;
       part.removed.bytes += gone.length;
-      auto* home = segments_.find(gone.segment);
-      if (home == nullptr || home->rewrite_due) return;
-      home->rewrite_due = home->sealed = true;  // an open one is closed, so that it can go
-      batch.rewrite_due.push_back(gone.segment);
+      rewrite_soon(gone.segment, batch);
     };
     const auto from = static_cast<uint32_t>(cursor == 0 ? 0 : cursor - 1);
     const uint32_t next =
         catalogue_.doom_some(scope, from, each, std::max(1u, config_.purge_blocks), effects);
-    if (auto* active = segments_.find(active_); active != nullptr && active->sealed) active_ = 0;
     // Also when nothing is left here: what moved away left its contents in the journal. And with
     // each part again, since a round of erasing may have ended in between.
     if (cursor == 0 || part.removed.blocks > 0) {
@@ -237,16 +245,34 @@ result<purge_part> segment_store::purge_from(scope_id scope, uint64_t cursor) {
       return;
     }
     batch.purge_done.push_back(scope);
+    unfinished_.erase(scope);
     end_purge(scope);
     under_way = false;
   });
   count_.purged += part.removed.blocks;
   if (done) return part;
-  if (under_way) {
-    std::unique_lock state{state_};
-    end_purge(scope);
-  }
+  std::unique_lock state{state_};
+  if (under_way) end_purge(scope);
+  unfinished_.insert(scope);
   return done.error();
+}
+
+/// What the journal refused before is done when it takes writes again, not only by the next life.
+result<void> segment_store::finish_purges() {
+  for (;;) {
+    scope_id scope{};
+    {
+      std::shared_lock state{state_};
+      if (unfinished_.empty()) return {};
+      scope = *unfinished_.begin();
+    }
+    for (uint64_t cursor = 0;;) {
+      const auto part = purge_from(scope, cursor);
+      if (!part) return part.error();
+      cursor = part->next_cursor;
+      if (cursor == 0) break;
+    }
+  }
 }
 
 result<purge_part> segment_store::purge_some(scope_id scope,

@@ -60,11 +60,12 @@ result<void> segment_store::load() {
   journal_batch batch;
   const catalogue_effects dropped = catalogue_.finish_loading();
   for (const freed_space& space : dropped.freed)
-    segments_.free(space.location, stride_of(space.length));
+    segments_.free(space.location, stride_of(space.length), space.scope);
   batch.erase = dropped.erased;
   batch.erase.insert(batch.erase.end(), stray_keys.begin(), stray_keys.end());
   lost_at_open_ = batch.erase.size() + found->unreadable;
   trim_files(ends);
+  segments_.mark_holes();
 
   // A new life is on the device before anybody hears of it: leases of older ones are void (KV-28).
   identity_.epoch = std::max(identity_.epoch + 1, config_.least_epoch);

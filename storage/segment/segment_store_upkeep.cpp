@@ -71,7 +71,10 @@ result<void> segment_store::rewrite_some(uint64_t budget_bytes, uint64_t wanted_
 /// Purged contents leave the journal's files, one part with each call. What is purged meanwhile is
 /// for another round, so that rounds end. What says that it is due outlives a crash.
 result<void> segment_store::erase_purged() {
-  if (erase_cursor_ == 0 && !erased_due_.exchange(false)) return {};
+  if (erase_cursor_ == 0) {
+    std::lock_guard order{order_};  // what was erased is in the journal, or waits for it
+    if (!unwritten_.empty() || !erased_due_.exchange(false)) return {};
+  }
   erasing_ = true;
   const auto next = journal_->drop_erased(erase_cursor_);
   erasing_ = false;
@@ -89,6 +92,7 @@ result<void> segment_store::erase_purged() {
 result<uint64_t> segment_store::compact(uint64_t budget_bytes, const clock_reading& now) {
   observe(now);
   const uint64_t before = file_bytes();
+  if (auto done = finish_purges(); !done) return done.error();
   if (auto done = rewrite_some(budget_bytes, 0); !done) return done.error();
   return before - std::min(before, file_bytes());
 }
@@ -179,15 +183,18 @@ result<void> segment_store::move_blocks(std::span<const found_block> blocks) {
   bool safe = true;
   if (config_.durable != durability::process) safe = static_cast<bool>(sync_segments(targets));
 
-  auto moved = change([&](catalogue_effects& effects, journal_batch&) {
+  auto moved = change([&](catalogue_effects& effects, journal_batch& batch) {
     for (size_t k = 0; k < writes.size(); ++k) {
       const found_block& from = blocks[writes[k].item];
       const uint64_t stride = stride_of(from.length);
-      const bool good = safe && operations[k].result == file_operation::outcome::done &&
-                        catalogue_.is_committed(from.entry) &&
-                        catalogue_.at(from.entry).key == from.key &&
-                        locate(from.entry).location == from.location;
+      const bool there = catalogue_.is_committed(from.entry) &&
+                         catalogue_.at(from.entry).key == from.key &&
+                         locate(from.entry).location == from.location;
+      const bool good = there && safe && operations[k].result == file_operation::outcome::done;
       segments_.settle(writes[k].place, stride, good ? stride : 0);
+      if (!there)
+        rewrite_soon(writes[k].place.segment, batch);  // it may have been purged meanwhile
+      if (there && !good) segments_.leave(writes[k].place.segment, catalogue_.scope_of(from.entry));
       if (!good) continue;
       catalogue_.move(from.entry, writes[k].place, effects);
       count_.compacted_bytes += from.length;

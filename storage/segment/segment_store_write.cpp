@@ -97,11 +97,18 @@ reservation segment_store::reserve_one(const write_context& context,
 }
 
 /// A ticket's share of its scope and of its segment.
+/// What it held: its share of its scope's quota, and its place in a file.
+void segment_store::give_back(const ticket& ended) {
+  if (ended.at == ticket::stage::confirming) return;
+  const uint64_t bytes = stride_of(ended.record.length);
+  catalogue_.charge(ended.record.scope, -static_cast<int64_t>(bytes));
+  if (ended.record.location.segment != 0) segments_.settle(ended.record.location, bytes, 0);
+}
+
+/// Never to be a block: what was written of it stays where it lies.
 void segment_store::let_go(const ticket& gone) {
-  if (gone.at == ticket::stage::confirming) return;
-  const uint64_t bytes = stride_of(gone.record.length);
-  catalogue_.charge(gone.record.scope, -static_cast<int64_t>(bytes));
-  if (gone.record.location.segment != 0) segments_.settle(gone.record.location, bytes, 0);
+  give_back(gone);
+  segments_.leave(gone.record.location.segment, gone.record.scope);
 }
 
 void segment_store::abandon(std::span<const ticket_id> tickets) {
@@ -344,8 +351,10 @@ result<std::vector<commit_outcome>> segment_store::commit(std::span<const commit
       const ticket* t = tickets_.find(items[i].ticket, now);
       if (t == nullptr || t->at == ticket::stage::writing) continue;
       ticket taken = tickets_.take(items[i].ticket);
-      let_go(taken);
+      give_back(taken);
+      const auto [segment, scope] = std::pair{taken.record.location.segment, taken.record.scope};
       answers[i] = commit_one(std::move(taken), items[i].checksum, time, effects, batch);
+      if (answers[i] != commit_outcome::stored) segments_.leave(segment, scope);
     }
   });
   if (!done) return done.error();

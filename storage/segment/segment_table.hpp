@@ -16,12 +16,14 @@ class segment_table {
 public:
   struct segment {
     std::shared_ptr<stored_file> file;
-    uint64_t bytes = 0;        ///< given out, from the start of the file
-    uint64_t live = 0;         ///< of blocks with entries
-    uint64_t pending = 0;      ///< of blocks between write and commit, or being moved here
-    bool sealed = true;        ///< never written again
-    bool unsynced = false;     ///< has bytes that no sync has begun after
-    bool rewrite_due = false;  ///< holds purged bytes
+    uint64_t bytes = 0;            ///< given out, from the start of the file
+    uint64_t live = 0;             ///< of blocks with entries
+    uint64_t pending = 0;          ///< of blocks between write and commit, or being moved here
+    bool sealed = true;            ///< never written again
+    bool unsynced = false;         ///< has bytes that no sync has begun after
+    bool rewrite_due = false;      ///< holds purged bytes
+    std::vector<scope_id> left{};  ///< scopes that have bytes here which are no block any more
+    bool anybodys = false;         ///< so may others: too many, or of an earlier life
   };
 
   void add(uint32_t number, segment made) {
@@ -58,8 +60,28 @@ public:
       s->live += live;
     }
   }
-  void free(const block_location& place, uint64_t bytes) {
+  void free(const block_location& place, uint64_t bytes, scope_id scope) {
     if (segment* s = find(place.segment)) s->live -= bytes;
+    leave(place.segment, scope);
+  }
+  /// Whose bytes lie between the blocks that an earlier life left is not known.
+  void mark_holes() {
+    for (auto& [number, s] : segments_) s.anybodys = s.live + location_unit < s.bytes;
+  }
+  /// Bytes of a scope stay behind without a block.
+  void leave(uint32_t number, scope_id scope) {
+    segment* s = find(number);
+    if (s == nullptr || s->anybodys || std::ranges::find(s->left, scope) != s->left.end()) return;
+    if (s->left.size() < most_left) return s->left.push_back(scope);
+    s->anybodys = true;
+    s->left = {};
+  }
+  /// Segments that may hold bytes of a scope without a block of it.
+  [[nodiscard]] std::vector<uint32_t> left_by(scope_id scope) const {
+    std::vector<uint32_t> found;
+    for (const auto& [number, s] : segments_)
+      if (s.anybodys || std::ranges::find(s.left, scope) != s.left.end()) found.push_back(number);
+    return found;
   }
 
   /// Sealed segments that nobody needs.
@@ -90,6 +112,8 @@ public:
   [[nodiscard]] const std::map<uint32_t, segment>& all() const { return segments_; }
 
 private:
+  static constexpr size_t most_left = 64;  // bounds what a segment remembers
+
   std::map<uint32_t, segment> segments_;
   uint64_t file_bytes_ = 0;
 };

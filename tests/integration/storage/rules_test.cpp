@@ -217,6 +217,37 @@ TEST_CASE("a reader that verifies itself gets bytes as they are, and what they s
   CHECK(store->stats().quarantined == 2);
 }
 
+TEST_CASE("bytes that an earlier life let go of leave the files when their scope is purged") {
+  const test::scratch_folder folder;
+  const auto gone = test::make_chain("a", 1, 3), kept = test::make_chain("b", 2, 9);
+  auto store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(test::chain_writer{*store}.put(kept, 0, 9, test::at(0s)) == 9);
+  REQUIRE(test::chain_writer{*store}.put(gone, 0, 3, test::at(0s)) == 3);
+  const std::vector<block_key> leaves_first(gone.keys.rbegin(), gone.keys.rend());
+  REQUIRE(*store->give_away(leaves_first, test::at(0s)) == 3);
+  store.reset();
+  const auto found = [&] {
+    uint32_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path() + "/segments")) {
+      std::ifstream in{entry.path(), std::ios::binary};
+      const std::string text{std::istreambuf_iterator<char>{in}, {}};
+      for (const block_key& key : gone.keys) {
+        const auto bytes = test::bytes_of(key, gone.length);
+        count += text.find({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) !=
+                 std::string::npos;
+      }
+    }
+    return count;
+  };
+  REQUIRE(found() == 3);
+  store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  CHECK(store->purge(gone.scope, test::at(1s))->blocks == 0);
+  for (int i = 0; i < 4; ++i) REQUIRE(store->compact(1 << 20, test::at(1s)));
+  CHECK(test::read_back(*store, kept, 9, test::at(2s)) == 9);
+  store.reset();
+  CHECK(found() == 0);
+}
+
 TEST_CASE("a scrub finds damage that nobody has read") {
   const test::scratch_folder folder;
   const auto chain = test::make_chain("a", 1, 10);

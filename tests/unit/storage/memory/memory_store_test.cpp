@@ -9,7 +9,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 TEST_SUITE_BEGIN("storage/memory");
@@ -200,6 +202,145 @@ TEST_CASE("erasing goes part by part, and what is purged meanwhile has a round o
   upkeep(10);
   CHECK(journal.asked == std::vector<uint64_t>{0, 1, 2, 3, 0, 1, 2, 3});
   CHECK_FALSE(due());
+}
+
+namespace {
+
+/// Files in front of whose next write something happens, and which may be looked through.
+struct watched_files : memory_files {
+  using memory_files::memory_files;
+  std::function<void()> before_write;
+
+  using file_layer::run;
+  void run(std::span<file_operation> operations, const operation_hooks& hooks) override {
+    const bool writes = std::any_of(operations.begin(), operations.end(), [](const auto& one) {
+      return one.what == file_operation::kind::write && one.head.size() == 1000;
+    });
+    if (writes && before_write) std::exchange(before_write, nullptr)();
+    memory_files::run(operations, hooks);
+  }
+
+  [[nodiscard]] uint32_t found(const test::block_chain& chain) {
+    uint32_t count = 0;
+    for (const block_key& key : chain.keys) {
+      const auto wanted = test::bytes_of(key, chain.length);
+      const auto listed = list();
+      const auto holds = [&](const listed_file& one) {
+        const auto file = *open(one.name);
+        std::vector<std::byte> bytes(one.bytes);
+        file_operation read{.file = file.get(), .head = bytes};
+        memory_files::run({&read, 1}, {});
+        return !std::ranges::search(bytes, wanted).empty();
+      };
+      count += std::any_of(listed->begin(), listed->end(), holds) ? 1 : 0;
+    }
+    return count;
+  }
+};
+
+struct watched_store {
+  explicit watched_store(const store_config& config) {
+    auto made = std::make_unique<watched_files>(plan);
+    files = made.get();
+    store = *segment_store::open(config, std::move(made), std::make_unique<memory_journal>(plan));
+  }
+  void upkeep(int rounds) {
+    for (int i = 0; i < rounds; ++i) REQUIRE(store->compact(1 << 20, test::at(1s)));
+  }
+
+  std::shared_ptr<fault_plan> plan = std::make_shared<fault_plan>(1);
+  watched_files* files = nullptr;
+  std::unique_ptr<block_store> store;
+};
+
+}  // namespace
+
+TEST_CASE("bytes that a rewrite moves while their scope is purged leave the files, too") {
+  auto config = test::small_store();
+  config.purge_blocks = 3;
+  watched_store site{config};
+  const auto gone = test::make_chain("a", 1, 9), kept = test::make_chain("b", 2, 5);
+  REQUIRE(test::chain_writer{*site.store}.put(kept, 0, 5, test::at(0s)) == 5);
+  REQUIRE(test::chain_writer{*site.store}.put(gone, 0, 9, test::at(0s)) == 9);
+  const auto part = site.store->purge_some(gone.scope, 0, test::at(1s));
+  REQUIRE(part->next_cursor != 0);  // their segment is due, six of them are still there
+  bool ended = false;
+  site.files->before_write = [&] {
+    uint64_t cursor = part->next_cursor;
+    while (cursor != 0)
+      cursor = site.store->purge_some(gone.scope, cursor, test::at(1s))->next_cursor;
+    ended = true;
+  };
+  site.upkeep(4);
+  CHECK(ended);
+  CHECK(site.files->found(gone) == 0);
+  CHECK(site.files->found(kept) == 5);
+  CHECK(test::read_back(*site.store, kept, 5, test::at(2s)) == 5);
+}
+
+TEST_CASE("bytes that were written and never committed leave the files with their scope") {
+  watched_store site{test::small_store()};
+  const auto gone = test::make_chain("a", 1, 1), kept = test::make_chain("b", 2, 5);
+  REQUIRE(test::chain_writer{*site.store}.put(kept, 0, 5, test::at(0s)) == 5);
+  const auto content = gone.content(0);
+  const reserve_item item{gone.keys[0], gone.root, 0, gone.length, content};
+  const auto got =
+      site.store->reserve({gone.scope, {7, 1}, traffic_class::chat, test::at(0s)}, {&item, 1});
+  REQUIRE(got);
+  const auto bytes = test::bytes_of(gone.keys[0], gone.length);
+  const write_item write{got->front().ticket, bytes};
+  REQUIRE(site.store->write({&write, 1}, test::at(0s)));
+  REQUIRE(site.files->found(gone) == 1);
+  REQUIRE(site.store->purge(gone.scope, test::at(1s)));
+  site.upkeep(3);
+  CHECK(site.files->found(gone) == 0);
+  CHECK(test::read_back(*site.store, kept, 5, test::at(2s)) == 5);
+}
+
+TEST_CASE("bytes whose blocks left before their scope was purged leave the files with it") {
+  enum class way { abandoned, given_away };
+  for (const way how : {way::abandoned, way::given_away}) {
+    CAPTURE(static_cast<int>(how));
+    watched_store site{test::small_store()};
+    const auto gone = test::make_chain("a", 1, 3), kept = test::make_chain("b", 2, 9);
+    REQUIRE(test::chain_writer{*site.store}.put(kept, 0, 9, test::at(0s)) == 9);
+    if (how == way::abandoned) {
+      const auto content = gone.content(0);
+      const reserve_item item{gone.keys[0], gone.root, 0, gone.length, content};
+      const auto got =
+          site.store->reserve({gone.scope, {7, 1}, traffic_class::chat, test::at(0s)}, {&item, 1});
+      const auto bytes = test::bytes_of(gone.keys[0], gone.length);
+      const write_item write{got->front().ticket, bytes};
+      REQUIRE(site.store->write({&write, 1}, test::at(0s)));
+      site.store->abandon({&write.ticket, 1});
+    } else {
+      REQUIRE(test::chain_writer{*site.store}.put(gone, 0, 3, test::at(0s)) == 3);
+      const std::vector<block_key> leaves_first(gone.keys.rbegin(), gone.keys.rend());
+      REQUIRE(*site.store->give_away(leaves_first, test::at(0s)) == 3);
+    }
+    REQUIRE(site.files->found(gone) > 0);
+    CHECK(site.store->purge(gone.scope, test::at(1s))->blocks == 0);
+    site.upkeep(4);
+    CHECK(site.files->found(gone) == 0);
+    CHECK(test::read_back(*site.store, kept, 9, test::at(2s)) == 9);
+  }
+}
+
+TEST_CASE("a purge that the journal stopped is ended by upkeep in the same life") {
+  memory_medium medium{3};
+  auto config = test::small_store();
+  config.purge_blocks = 3;
+  auto store = *medium.open(config);
+  const auto gone = test::make_chain("a", 1, 20);
+  REQUIRE(test::chain_writer{*store}.put(gone, 0, 20, test::at(0s)) == 20);
+  const auto part = store->purge_some(gone.scope, 0, test::at(1s));
+  REQUIRE(part->next_cursor != 0);
+  medium.faults().crash_after(0);
+  CHECK_FALSE(store->purge_some(gone.scope, part->next_cursor, test::at(1s)));
+  medium.faults().recover();
+  CHECK(store->stats().blocks > 0);
+  REQUIRE(store->compact(1 << 20, test::at(2s)));
+  CHECK(store->stats().blocks == 0);
 }
 
 TEST_CASE("no change is told before the journal has it") {
