@@ -48,7 +48,8 @@ struct cache_config {
     v.field("fetch_policy", fetch_policy, one_of({"timeout", "wait", "best_effort"}),
             "How long a prompt waits for the blocks of its hit: as long as computing them would "
             "take, as long as fetch_within, or only for its turn: what is there when the engine "
-            "could compute it is used, the rest is computed.");
+            "could compute it is used, the rest is computed, and comes into the machine's memory "
+            "for the next prompt. An idle engine waits for nothing then.");
     v.field("fetch_within", fetch_within, between(50, 600000),
             "Longest time to bring the blocks of a hit; then the good ones are used.");
     v.field("ring_within", ring_within, between(10, 60000),

@@ -29,6 +29,14 @@ result<void> fetch_core::submit(fetch::order order, time_point now) {
     return failure{error_code::invalid_argument, "a fetch of this ticket is open already"};
   if (tickets_.size() >= config_.max_fetches)
     return failure{error_code::no_capacity, "too many fetches are open; see kvfetch.max_fetches"};
+  counts_.asked_blocks += order.keys.size();
+  open_ticket(std::move(order));
+  admit();
+  pump(now);
+  return {};
+}
+
+fetch_core::ticket& fetch_core::open_ticket(fetch::order order) {
   const ticket_id id = order.ticket;
   ticket& t = tickets_[id];
   t.order = std::move(order);
@@ -41,12 +49,9 @@ result<void> fetch_core::submit(fetch::order order, time_point now) {
     t.why = {error_code::too_large, "the hit is longer than kvfetch.arena_bytes"};
   }
   t.reserved = room_for(t.end);
-  counts_.asked_blocks += t.order.keys.size();
   waiting_.emplace(t.order.deadline, id);
   ends_.emplace(t.ends_at, id);
-  admit();
-  pump(now);
-  return {};
+  return t;
 }
 
 uint64_t fetch_core::room_for(uint32_t blocks) const {
@@ -151,6 +156,12 @@ void fetch_core::leave(const ticket_id& id, uint32_t from) {
 void fetch_core::send_answer(const ticket_id& id) {
   ticket& t = tickets_.at(id);
   t.answered = true;
+  if (t.quiet) {  // the next tick lets go of it
+    ends_.erase({t.ends_at, id});
+    t.ends_at = {};
+    ends_.emplace(t.ends_at, id);
+    return;
+  }
   fetch::answer out{id, {}, t.why};
   if (t.good == t.order.keys.size()) out.why = {error_code::ok, {}};
   for (uint32_t index = 0; index < t.good; ++index)
@@ -226,7 +237,7 @@ void fetch_core::expire(time_point now) {
       forget(id);
       continue;
     }
-    ++counts_.late_answers;
+    if (!t.quiet) ++counts_.late_answers;
     cut_here(id, {error_code::deadline_exceeded, "not all blocks came in time"});
   }
 }
@@ -243,8 +254,22 @@ void fetch_core::cut_here(const ticket_id& id, const failure& why) {
 void fetch_core::answer_now(const ticket_id& id, time_point now) {
   const auto found = tickets_.find(id);
   if (found == tickets_.end() || found->second.answered) return;
+  if (found->second.good < found->second.order.keys.size()) keep_reading(found->second.order);
   cut_here(id, {error_code::cancelled, "the asker waits no longer"});
   pump(now);
+}
+
+/// Blocks that were too late for the one who asked come all the same, for the next, behind what
+/// others wait for. Or an engine that never waits would find nothing in memory, ever.
+void fetch_core::keep_reading(fetch::order rest) {
+  const uint64_t room = room_for(static_cast<uint32_t>(rest.keys.size()));
+  if (tickets_.size() >= config_.max_fetches || admitted_bytes_ + room > shelf_.total_bytes() / 2)
+    return;
+  rest.ticket = {UINT64_MAX, next_++};
+  if (tickets_.contains(rest.ticket)) return;
+  rest.deadline += config_.hold;
+  open_ticket(std::move(rest)).quiet = true;
+  admit();
 }
 
 void fetch_core::tick(time_point now) {

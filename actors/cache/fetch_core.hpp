@@ -32,7 +32,8 @@ public:
   /// The asker is done with it. Unanswered, it is answered with `cancelled`.
   void release(const fetch::ticket_id& id, uint32_t used_blocks, time_point now);
   /// The asker waits no longer: it gets the blocks that are there, in front of the first that is
-  /// not. Nothing for what is answered or unknown.
+  /// not. The rest comes for whoever asks next, while half of the arena is free for it. Nothing for
+  /// what is answered or unknown.
   void answer_now(const fetch::ticket_id& id, time_point now);
   /// Blocks in memory are not offered any more, whoever they belong to, nor those that jobs of now
   /// still bring: what was asked for is answered. Returns how many there were.
@@ -72,6 +73,7 @@ private:
     uint32_t end = 0;        // the first that will not come
     bool admitted = false;
     bool answered = false;
+    bool quiet = false;     // nobody is told: blocks for whoever asks next
     uint64_t reserved = 0;  // of the arena
     time_point ends_at{};   // its entry in `ends_`
     failure why{error_code::ok, {}};
@@ -156,6 +158,8 @@ private:
   void forget(const fetch::ticket_id& id);
   void tell_use(const fetch::ticket_id& id, uint32_t used_blocks, time_point now);
   void send_answer(const fetch::ticket_id& id);
+  ticket& open_ticket(fetch::order order);
+  void keep_reading(fetch::order rest);
   void cut_here(const fetch::ticket_id& id, const failure& why);
   void expire(time_point now);
 

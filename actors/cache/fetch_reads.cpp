@@ -209,6 +209,10 @@ void fetch_core::take_outcome(batch& b,
 void fetch_core::block_failed(batch& b, uint32_t position, fetch::outcome what, time_point now) {
   using fetch::outcome;
   if (what != outcome::no_room) ++counts_.failed_reads;
+  if (what == outcome::bad) {  // whoever waits for it: the store has not looked
+    ++counts_.bad_blocks;
+    effects_.emplace_back(fetch::report_bad{b.store, b.keys[position]});
+  }
   const auto j = jobs_.find(b.job);
   if (j == jobs_.end()) return;
   const auto found = j->second.items.find(b.indexes[position]);
@@ -219,10 +223,6 @@ void fetch_core::block_failed(batch& b, uint32_t position, fetch::outcome what, 
   session& s = sessions_.at(b.session);
   one.at = step::unassigned;
   if (wanted_.at(b.keys[position]).waiters.empty()) return drop_item(b.keys[position]);
-  if (what == outcome::bad) {
-    ++counts_.bad_blocks;
-    effects_.emplace_back(fetch::report_bad{b.store, b.keys[position]});
-  }
   const bool ask_the_store = b.files && what != outcome::gone && what != outcome::no_room;
   if (ask_the_store) s.files = false;
   if (ask_the_store || what == outcome::no_room) {

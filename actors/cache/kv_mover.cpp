@@ -186,7 +186,7 @@ void kv_mover_core::remember_sent(const storage::block_key& owner,
   state.sent[{owner, scope}] = now();
   const auto purged = state.purged.find(scope);
   if (purged != state.purged.end() && purged->second >= read_at)  // between reading and sending
-    state.purges_due[{owner, scope}] = now() + purges_followed;
+    state.purges_due[{owner, scope}] = std::nullopt;
 }
 
 /// A scope that is purged here while some of it is on its way, or was sent lately, may arrive where
@@ -203,12 +203,18 @@ void kv_mover_core::follow_purges() {
   for (const storage::scope_id scope : state.setup.backing.purges->take()) {
     state.purged[scope] = now();
     for (const auto& [target, at] : state.sent)
-      if (target.second == scope) state.purges_due[target] = now() + purges_followed;
+      if (target.second == scope) state.purges_due[target] = std::nullopt;
   }
+  ask_to_purge();
+}
+
+void kv_mover_core::ask_to_purge() {
+  kv_mover_state& state = self_->state;
   if (state.open > 0) return;  // what is on its way arrives first
   for (auto at = state.purges_due.begin(); at != state.purges_due.end();) {
-    const auto [target, ends] = *at;
-    if (now() < ends) {
+    auto& [target, asked] = *at;
+    if (!asked) asked = now();
+    if (now() - *asked < purges_followed) {
       ask_to_purge(target.first, target.second);
       ++at;
     } else {
@@ -226,10 +232,14 @@ void kv_mover_core::ask_to_purge(const storage::block_key& owner, storage::scope
   out->setScope(static_cast<uint64_t>(scope));
   self_->request(*there, state.setup.config.put_deadline, out.freeze())
       .then(
-          [self = self_, owner, scope](const wire::msg<wire::KvPurged>&) {
-            self->state.purges_asked.erase({owner, scope});
-            self->state.purges_due.erase({owner, scope});
-            self->state.card.count("purges_followed");
+          [self = self_, owner, scope, asked = now()](const wire::msg<wire::KvPurged>&) {
+            kv_mover_state& after = self->state;
+            after.purges_asked.erase({owner, scope});
+            after.purges_due.erase({owner, scope});
+            // or two stores that sent to each other would ask each other again and again
+            const auto sent = after.sent.find({owner, scope});
+            if (sent != after.sent.end() && sent->second <= asked) after.sent.erase(sent);
+            after.card.count("purges_followed");
           },
           [self = self_, owner, scope](const caf::error&) {  // again with the next tick
             self->state.purges_asked.erase({owner, scope});

@@ -103,7 +103,7 @@ struct kv_mover_state {
   using purge_target = std::pair<storage::block_key, storage::scope_id>;  ///< a store, a scope
   std::map<purge_target, std::chrono::nanoseconds> sent;                  ///< lately, when
   std::map<storage::scope_id, std::chrono::nanoseconds> purged;           ///< here, heard of when
-  std::map<purge_target, std::chrono::nanoseconds> purges_due;            ///< until when
+  std::map<purge_target, std::optional<std::chrono::nanoseconds>> purges_due;  ///< asked first when
   std::set<purge_target> purges_asked;
   uint64_t last_seen = 0, last_waiting = 0;  ///< of the last walk
   bool stopped = false;

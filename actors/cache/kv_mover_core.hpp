@@ -33,6 +33,7 @@ private:
                      storage::scope_id scope,
                      std::chrono::nanoseconds read_at);
   void follow_purges();
+  void ask_to_purge();
   void ask_to_purge(const storage::block_key& owner, storage::scope_id scope);
 
   // a walk (kv_mover_walk.cpp)

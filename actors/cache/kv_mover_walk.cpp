@@ -48,6 +48,7 @@ void kv_mover_core::step(uint64_t turn) {
   kv_mover_state& state = self_->state;
   if (turn != state.turn || !state.walk) return;
   if (state.moves->placement() != state.walk->placement) return give_up_walk();
+  ask_to_purge();  // a busy walk leaves no other moment
   if (state.group) return step_group(*state.group);
   next_group();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cache/hit_metrics.hpp"
 #include "actors/cache/kv_backing.hpp"
 #include "actors/cache/put_work.hpp"
 #include "actors/cache/read_work.hpp"
@@ -34,13 +35,15 @@ struct kv_store_setup {
   std::function<std::chrono::milliseconds()> wall;  ///< the cluster's clock, since 1970
   /// Only the node knows how: with threads of their own, or simulated.
   std::function<kv_io_actor()> spawn_io;
-  std::shared_ptr<log_sink> log;  ///< may be null
+  std::shared_ptr<log_sink> log;                 ///< may be null
+  std::shared_ptr<const store_metrics> metrics;  ///< may be null
 };
 
 /// A write from its message to its answer. The work belongs to an I/O actor while one has it.
 struct open_put {
   std::shared_ptr<put_work> work;
   caf::typed_response_promise<wire::msg<wire::KvPutDone>> promise;
+  std::chrono::nanoseconds begun{};
   std::chrono::nanoseconds deadline{};
   uint64_t pulling_bytes = 0;  ///< counted in `kv_store_state::pulling_bytes`
 };
@@ -48,13 +51,14 @@ struct open_put {
 struct open_read {
   std::shared_ptr<read_work> work;
   caf::typed_response_promise<wire::msg<wire::KvReadDone>> promise;
+  std::chrono::nanoseconds begun{};
   uint64_t staged = 0;  ///< lease in the staging area; 0: none
 };
 
 /// A purge from its order to its answer, part by part. An I/O actor has it while `step` runs.
 struct purge_work {
   storage::scope_id scope{};
-  caf::typed_response_promise<wire::msg<wire::KvPurged>> promise;
+  std::vector<caf::typed_response_promise<wire::msg<wire::KvPurged>>> askers;
   uint64_t cursor = 0;
   storage::purge_totals removed;
   std::optional<failure> failed;
@@ -111,6 +115,9 @@ struct kv_store_state {
   std::map<uint64_t, open_read> reads;
   std::set<storage::block_key> suspected;  ///< being read again
   std::map<uint64_t, change_waiter> waiters;
+  /// Scopes that are being purged, and who asked for it since: one more purge for all of them.
+  std::map<storage::scope_id, std::vector<caf::typed_response_promise<wire::msg<wire::KvPurged>>>>
+      purges;
   /// Scopes and until when blocks of them that come from other stores are refused: they left there
   /// before that store was purged.
   std::map<uint64_t, std::chrono::nanoseconds> purged;

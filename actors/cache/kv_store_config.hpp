@@ -51,14 +51,15 @@ struct kv_store_config {
     v.bytes(
         "capacity", capacity_bytes, between(0, int64_t{1} << 50),
         "Most bytes of blocks, 8 MiB or more; 0: half of what is free at the first start, and no "
-        "more "
-        "than 64 GiB; kept in the file capacity of the store's folder, chosen anew without it.");
+        "more than 64 GiB; kept in the file capacity of the store's folder, chosen anew without "
+        "it.");
     v.bytes("quota", quota_bytes, between(0, int64_t{1} << 50),
             "Most bytes of blocks of one tenant, 1 MiB or more; 0: no limit.");
     v.field("quotas", quotas,
             "Tenants with another limit than quota, as NAME=10GiB or key:DIGEST=0, and "
-            "organizations, as organization:NAME=1TiB. Of this node's store: of several each has "
-            "about its share of a tenant's blocks.");
+            "organizations, as organization:NAME=1TiB; public:=10GiB is for what all share "
+            "(kvcache.public_prompts). Of this node's store: of several each has about its share "
+            "of a tenant's blocks.");
     v.bytes("segment_bytes", store.segment_bytes, between(1 << 20, int64_t{1} << 32),
             "Size of a file of blocks; an eighth of the capacity at most.");
     v.field("replicas", replicas, between(1, 3), "Stores that keep each block.");

@@ -73,6 +73,7 @@ private:
 
   void put_reserved(uint64_t number);
   void refuse_moved(storage::scope_id scope);
+  void begin_purge(const std::shared_ptr<purge_work>& work);
   [[nodiscard]] queued_work purge_part_of(const std::shared_ptr<purge_work>& work);
   [[nodiscard]] bool moved_before_purge(const put_work& work) const;
   void pull_waiting();

@@ -13,6 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds feed_delay{5};
 constexpr std::chrono::milliseconds longest_wait{60'000};
 constexpr size_t max_purged_scopes = 4096;
+constexpr size_t most_purges_waiting = 64;  // of one scope
 
 }  // namespace
 
@@ -135,14 +136,30 @@ caf::typed_response_promise<wire::msg<wire::KvPurged>> kv_store_core::purge(
         to_caf({error_code::no_capacity, "too many tenants were purged just now: purge again"}));
     return promise;
   }
-  state.card.count("purges");
+  const storage::scope_id scope{msg.getScope()};
+  if (const auto open = state.purges.find(scope); open != state.purges.end()) {
+    if (open->second.size() >= most_purges_waiting)
+      promise.deliver(to_caf({error_code::no_capacity, "it is being purged: ask again later"}));
+    else
+      open->second.push_back(promise);
+    return promise;
+  }
   const auto work = std::make_shared<purge_work>();
-  work->scope = storage::scope_id{msg.getScope()};
-  work->promise = promise;
-  refuse_moved(work->scope);
-  if (!submit(purge_part_of(work)))
-    promise.deliver(to_caf({error_code::no_capacity, "too many writes wait: purge again"}));
+  work->scope = scope;
+  work->askers.push_back(promise);
+  begin_purge(work);
   return promise;
+}
+
+void kv_store_core::begin_purge(const std::shared_ptr<purge_work>& work) {
+  self_->state.card.count("purges");
+  refuse_moved(work->scope);
+  if (submit(purge_part_of(work))) {
+    self_->state.purges.try_emplace(work->scope);
+    return;
+  }
+  for (auto& asker : work->askers)
+    asker.deliver(to_caf({error_code::no_capacity, "too many writes wait: purge again"}));
 }
 
 /// What left another store before that one was purged comes no later than this.
@@ -163,17 +180,27 @@ void kv_store_core::purge_part_done(const std::shared_ptr<purge_work>& work) {
     changed();
     return enqueue(purge_part_of(work));
   }
-  if (work->failed) {
-    work->promise.deliver(to_caf(*work->failed));
-    return;
+  if (!work->failed) {
+    refuse_moved(work->scope);
+    self_->state.setup.backing.purges->note(work->scope);
   }
-  refuse_moved(work->scope);
-  self_->state.setup.backing.purges->note(work->scope);
-  wire::draft<wire::KvPurged> out;
-  out->setBlocks(work->removed.blocks);
-  out->setBytes(work->removed.bytes);
-  work->promise.deliver(out.freeze());
+  for (auto& asker : work->askers) {
+    if (work->failed) {
+      asker.deliver(to_caf(*work->failed));
+      continue;
+    }
+    wire::draft<wire::KvPurged> out;
+    out->setBlocks(work->removed.blocks);
+    out->setBytes(work->removed.bytes);
+    asker.deliver(out.freeze());
+  }
   changed();
+  auto waiting = self_->state.purges.extract(work->scope);
+  if (waiting.empty() || waiting.mapped().empty()) return;
+  const auto next = std::make_shared<purge_work>();
+  next->scope = work->scope;
+  next->askers = std::move(waiting.mapped());
+  begin_purge(next);
 }
 
 wire::msg<wire::Ack> kv_store_core::acknowledge_clock() {

@@ -61,7 +61,7 @@ caf::typed_response_promise<wire::msg<wire::KvPutDone>> kv_store_core::put(
            .skipped = [this_ = *this, number]() mutable { this_.put_skipped(number); },
            .number = number});
   if (!taken) return refuse(KvPutOutcome::BUSY);
-  state.puts.emplace(number, open_put{*std::move(work), promise, now() + time, 0});
+  state.puts.emplace(number, open_put{*std::move(work), promise, now(), now() + time, 0});
   late_after(number, time);
   return promise;
 }
@@ -189,13 +189,18 @@ void kv_store_core::answer_put(open_put& put) {
   kv_store_state& state = self_->state;
   if (!put.promise.pending()) return;
   put.promise.deliver(put_done(put.work->outcomes));
+  uint64_t stored_bytes = 0;
   for (size_t i = 0; i < put.work->items.size(); ++i) {
     const KvPutOutcome outcome = put.work->outcomes[i];
-    if (outcome == KvPutOutcome::STORED)
+    if (outcome == KvPutOutcome::STORED) {
+      stored_bytes += put.work->items[i].length;
       state.longest_block = std::max<uint64_t>(state.longest_block, put.work->items[i].length);
+    }
     if (outcome == KvPutOutcome::FULL) ++state.blocks_full;
     if (outcome == KvPutOutcome::CORRUPT) state.card.count("blocks_corrupt");
   }
+  if (state.setup.metrics && stored_bytes > 0)
+    state.setup.metrics->write.took(now() - put.begun, stored_bytes);
 }
 
 void kv_store_core::end_put(uint64_t number) {

@@ -142,7 +142,7 @@ caf::typed_response_promise<wire::msg<wire::KvReadDone>> kv_store_core::read(
     return refuse("reads_without_room", wire::KvReadStatus::NO_ROOM);
   }
   state.card.count("reads");
-  state.reads.emplace(number, open_read{work, promise, work->room.lease});
+  state.reads.emplace(number, open_read{work, promise, now(), work->room.lease});
   return promise;
 }
 
@@ -168,6 +168,11 @@ void kv_store_core::read_over(uint64_t number) {
   const auto& statuses = done.work->statuses;
   const auto good = std::count(statuses.begin(), statuses.end(), wire::KvReadStatus::OK);
   state.card.count("blocks_read", good);
+  if (state.setup.metrics && good > 0) {
+    uint64_t bytes = 0;  // parts of blocks that did not come have none
+    for (const staged_part& part : done.work->parts) bytes += part.length;
+    state.setup.metrics->read.took(now() - done.begun, bytes);
+  }
   auto promise = done.promise;
   if (good == 0 || !promise.pending()) {
     if (done.staged != 0) static_cast<void>(state.staging->leases().release(done.staged));

@@ -97,7 +97,12 @@ lines draw_purge(const order_view& order, std::string_view whose) {
   }
   std::string first = printable(whose) + ": ";
   if (blocks + rings + writes == 0)
-    first += "nothing of it was stored";
+    first +=
+        "nothing of it was stored" +
+        std::string{whose.starts_with("tenant ") && !whose.starts_with("tenant key:")
+                        ? "; a client is told by its API key unless gateway.trust_tenant_header "
+                          "is set: --key-from-stdin"
+                        : ""};
   else
     first += number_of(blocks, "block", "blocks") + " (" + short_count(static_cast<double>(bytes)) +
              "B) and " + number_of(rings, "ring", "rings") + " removed, " +
@@ -110,11 +115,14 @@ lines draw_purge(const order_view& order, std::string_view whose) {
 
 lines draw_acknowledge(const order_view& order) {
   lines out;
-  for (const order_outcome& o : order.report.outcomes)
-    if (o.was_frozen && o.problem.empty())
-      out.push_back(name_of(o) + ": its clock was acknowledged, blocks end again");
-  if (out.empty() && order.stores > 0)
-    out.push_back("none of " + number_of(order.stores, "store", "stores") + " waited for it");
+  uint64_t asked = 0;
+  for (const order_outcome& o : order.report.outcomes) {
+    if (!o.problem.empty()) continue;
+    asked += o.kind == "kvstore" ? 1 : 0;
+    if (o.was_frozen) out.push_back(name_of(o) + ": its clock was acknowledged, blocks end again");
+  }
+  if (out.empty() && asked > 0)
+    out.push_back("none of " + number_of(asked, "store", "stores") + " waited for it");
   append_problems(order, out);
   return out;
 }

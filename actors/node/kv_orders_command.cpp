@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ constexpr std::chrono::seconds answer_slack{8};
 
 struct order_flags {
   cluster_target target;
-  std::string tenant, organization;
+  std::optional<std::string> tenant, organization;
   bool key_from_stdin = false;
   bool everybody = false;
   bool json = false;
@@ -37,15 +38,15 @@ using owner = std::pair<std::string, std::string>;
 
 result<std::vector<owner>> owners_of(const order_flags& flags) {
   if (flags.everybody) return std::vector<owner>{{"public", ""}};
-  if (!flags.tenant.empty()) {
-    const auto scope = scope_named(storage::scope_kind::tenant, flags.tenant);
+  if (flags.tenant) {
+    const auto scope = scope_named(storage::scope_kind::tenant, *flags.tenant);
     if (!scope) return scope.error();
-    return std::vector<owner>{{"tenant", flags.tenant}};
+    return std::vector<owner>{{"tenant", *flags.tenant}};
   }
-  if (!flags.organization.empty()) {
-    const auto scope = scope_named(storage::scope_kind::organization, flags.organization);
+  if (flags.organization) {
+    const auto scope = scope_named(storage::scope_kind::organization, *flags.organization);
     if (!scope) return scope.error();
-    return std::vector<owner>{{"organization", flags.organization}};
+    return std::vector<owner>{{"organization", *flags.organization}};
   }
   auto key = read_standard_input(max_key_bytes);
   if (!key) return key.error();

@@ -158,6 +158,7 @@ private:
     setup.transport = plan_.transport;
     setup.wall = plan_.unix_time_ms;
     setup.log = plan_.log;
+    setup.metrics = plan_.stored;
     setup.spawn_io = [system = &system_, in_service = service(), hub = plan_.hub,
                       console = made_.console] {
       const kv_io_actor made = in_service ? system->spawn<caf::detached>(kv_io, std::cref(*hub))

@@ -74,6 +74,7 @@ struct node_plan {
   std::shared_ptr<request_metrics> metrics;              ///< may be null
   std::shared_ptr<match_metrics> match;                  ///< may be null
   std::shared_ptr<const hit_metrics> hits;               ///< may be null
+  std::shared_ptr<const store_metrics> stored;           ///< may be null
   std::shared_ptr<const public_prompts> shared_prompts;  ///< null: nothing is everybody's
   std::shared_ptr<log_sink> log;                         ///< may be null
   std::function<std::chrono::seconds()> unix_time;

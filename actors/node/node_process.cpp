@@ -329,6 +329,7 @@ node_plan running_node::plan() {
   plan.metrics = metrics_->requests();
   plan.match = metrics_->matches();
   plan.hits = metrics_->hits();
+  plan.stored = metrics_->stored();
   plan.match->now = steady_now;
   plan.log = log_;
   plan.unix_time = unix_now;

@@ -95,6 +95,10 @@ void process_metrics::make_hit_metrics() {
        "Bytes of blocks that were moved into sequences.");
   fill(hits_->rings, "ring_pull", "To pull the window rings of a hit.",
        "Bytes of window rings that were pulled.");
+  fill(stored_->read, "store_read", "To read blocks of this store for another process.",
+       "Bytes of blocks that were read for others.");
+  fill(stored_->write, "store_write", "To pull, verify and store the blocks of one write.",
+       "Bytes of blocks that were stored.");
 }
 
 void process_metrics::total(const std::string& name,

@@ -26,6 +26,7 @@ public:
   [[nodiscard]] std::shared_ptr<encoding_metrics> prompts() const { return prompts_; }
   [[nodiscard]] std::shared_ptr<match_metrics> matches() const { return matches_; }
   [[nodiscard]] std::shared_ptr<const hit_metrics> hits() const { return hits_; }
+  [[nodiscard]] std::shared_ptr<const store_metrics> stored() const { return stored_; }
   [[nodiscard]] std::shared_ptr<const metrics> all() const { return all_; }
   void watch(const std::string& listener, const http_server& server);
   void watch(std::shared_ptr<const text::part_cache> reuse);
@@ -48,6 +49,7 @@ private:
   std::shared_ptr<encoding_metrics> prompts_ = std::make_shared<encoding_metrics>();
   std::shared_ptr<match_metrics> matches_ = std::make_shared<match_metrics>();
   std::shared_ptr<hit_metrics> hits_ = std::make_shared<hit_metrics>();
+  std::shared_ptr<store_metrics> stored_ = std::make_shared<store_metrics>();
   std::vector<std::unique_ptr<metric_registration>> watched_;
 };
 

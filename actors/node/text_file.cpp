@@ -16,7 +16,8 @@ result<std::string> read_text_file(const std::string& path,
   const std::string named = path + ", which " + std::string{setting} + " names,";
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(path, error);
-  std::ifstream in{path, std::ios::binary};
+  std::ifstream in;
+  if (is_file) in.open(path, std::ios::binary);  // opening a pipe would wait for its writer
   if (!is_file || !in)
     return failure{error_code::not_found,
                    "cannot read " + path + ", which " + std::string{setting} + " names"};

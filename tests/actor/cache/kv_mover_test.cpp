@@ -497,6 +497,25 @@ TEST_SUITE("actors/cache/kv_mover") {
     for (uint32_t i = 0; i < 8; ++i) CHECK(site.holders(gone, i).empty());
   }
 
+  TEST_CASE("two stores that sent to each other follow a purge once, not for ever") {
+    mover_site site;
+    site.config.linger = 10s;
+    site.start(1);
+    site.start(2);
+    for (const uint64_t from : {1, 2}) {
+      const auto chain = foreign_chain(site, from, 8);
+      site.put(from, chain, 0, 8);
+    }
+    site.advance(61s + 2s);
+    REQUIRE(site.sum("blocks_copied") == 16);
+    const auto scope = make_chain("t0", 1000, 1).scope;
+    for (const uint64_t number : {1, 2}) site.purge(number, scope);
+    site.advance(100s);
+    CHECK(site.sum("purges_followed") == 2);
+    CHECK(site.store_gauge(1, "purges") == 2);
+    CHECK(site.store_gauge(2, "purges") == 2);
+  }
+
   TEST_CASE("a mover that is told to stop, or switched off, begins nothing") {
     mover_site site;
     site.config.bytes_per_second = 4000;

@@ -60,6 +60,24 @@ TEST_CASE("blocks that were put are opened, read with their bytes, and closed") 
   CHECK(site.gauge("leases") == 0);
 }
 
+TEST_CASE("the time and the bytes of reads and writes are told, of those that were done") {
+  store_site site;
+  site.open();
+  const auto chain = make_chain("a", 1, 8);
+  site.put(chain, 0, 8);
+  const auto bytes = static_cast<double>(8 * chain.length);
+  CHECK(site.writes.seconds.size() == 1);
+  CHECK(site.writes.bytes == bytes);
+  site.put(chain, 0, 8);  // there already: nothing is stored
+  CHECK(site.writes.seconds.size() == 1);
+  const auto opened = site.opened(chain, 0, 8);
+  site.read(opened.get(), chain.keys);
+  const auto other = make_chain("b", 2, 2);
+  site.read(opened.get(), other.keys);  // not there: nothing is read
+  CHECK(site.reads.seconds.size() == 1);
+  CHECK(site.reads.bytes == bytes);
+}
+
 TEST_CASE("what is there already is refreshed without pulling its bytes again") {
   store_site site;
   site.open();

@@ -7,6 +7,7 @@
 #include "runtime/base/log.hpp"
 #include "storage/memory/memory_store.hpp"
 #include "tests/support/block_chain.hpp"
+#include "tests/support/noted_way.hpp"
 #include "tests/support/remote_world.hpp"
 
 #include <memory>
@@ -71,6 +72,7 @@ public:
     setup.transport = home.transport.get();
     setup.wall = [this] { return wall(); };
     setup.log = log;
+    setup.metrics = std::make_shared<store_metrics>(store_metrics{reads.way(), writes.way()});
     setup.spawn_io = spawn_io ? spawn_io : [this] {
       return kv_io_actor{home.world.system.spawn(kv_io, std::cref(home.hub))};
     };
@@ -238,6 +240,7 @@ public:
   std::function<kv_io_actor()> spawn_io;
   std::shared_ptr<ring_log> log = std::make_shared<ring_log>(
       200, log_level::debug, [] { return std::chrono::sys_time<milliseconds>{}; });
+  noted_way reads, writes;
   std::unique_ptr<staging_area> staging;  ///< of the client
   kv_backing backing;
   kv_store_impl_actor local;

@@ -7,6 +7,7 @@
 #include "storage/block/block_checksum.hpp"
 #include "storage/block/group_cut.hpp"
 #include "tests/actor/serve/engine_world.hpp"
+#include "tests/support/noted_way.hpp"
 #include "tests/support/rng.hpp"
 
 #include <map>
@@ -74,16 +75,6 @@ inline ring_host_actor::behavior_type scripted_host(ring_host_actor::pointer sel
       [](const wire::msg<wire::Inspect>&) { return wire::msg<wire::ActorInfo>{}; },
   };
 }
-
-/// What was observed of a way.
-struct noted_way final : histogram, counter {
-  void observe(double value) noexcept override { seconds.push_back(value); }
-  void add(double amount) noexcept override { bytes += amount; }
-  way_metrics way() { return {this, this}; }
-
-  std::vector<double> seconds;
-  double bytes = 0;
-};
 
 /// Between a batch and its engine: steps take no virtual time, so how long they took is made up.
 inline step_sink_actor::behavior_type timed_steps(step_sink_actor::pointer self,

@@ -435,6 +435,9 @@ class Cache(cluster.ClusterTest):
         self.assertEqual(computed['deepinfer_cache_ring_pull_seconds_count'],
                          site.sum('prefill', 'rings_pulled'))
         self.assertEqual(computed['deepinfer_cache_match_seconds_count'], 0)
+        stored = series('kvstore')
+        self.assertGreater(stored['deepinfer_cache_store_write_seconds_count'], 0)
+        self.assertGreater(stored['deepinfer_cache_store_write_bytes_total'], 0)
 
     def test_an_operator_sees_purges_and_verifies(self):
         site = Site(self).start(*ROLES, 'kvstore').ready()

@@ -110,6 +110,18 @@ TEST_SUITE("actors/cache") {
     w.check_empty();
   }
 
+  TEST_CASE("a damaged block is reported also when nobody waits for it any more") {
+    for (const bool asker_goes : {false, true}) {
+      world w;
+      w.submit(order_of(1, 0, 4, 2s));
+      w.say_opened(next(w.opens), 4);
+      const auto read = next(w.reads);
+      if (asker_goes) w.core.release({0, 1}, 0, w.now);
+      w.finish(read, {outcome::ok, outcome::bad, outcome::ok, outcome::ok});
+      CHECK(w.reports == 1);
+    }
+  }
+
   TEST_CASE("what one store has not, the next is asked for; what none has cuts the hit there") {
     world w;
     w.submit(order_of(1, 0, 4, 2s));
@@ -162,7 +174,7 @@ TEST_SUITE("actors/cache") {
     CHECK(w.answers.at({0, 1}).why.code == error_code::deadline_exceeded);
   }
 
-  TEST_CASE("whoever waits no longer is answered with what is there, and nothing more is read") {
+  TEST_CASE("whoever waits no longer gets what is there, the next one finds the rest in memory") {
     world w;
     w.submit(order_of(1, 0, 8, 2s));
     w.say_opened(next(w.opens), 4);
@@ -171,15 +183,33 @@ TEST_SUITE("actors/cache") {
     w.take();
     CHECK(w.answers.at({0, 1}).blocks.size() == 4);
     CHECK(w.answers.at({0, 1}).why.code == error_code::cancelled);
-    w.say_opened(next(w.opens), 4);  // of the second group, which nobody wants any more
-    CHECK(w.reads.empty());
-    CHECK(w.core.shelf().holds() == 4);
     w.core.answer_now({0, 1}, w.now);  // again, and of one that nobody knows
     w.core.answer_now({0, 9}, w.now);
-    w.take();
-    CHECK(w.answers.size() == 1);
     w.core.release({0, 1}, 4, w.now);
     w.take();
+    CHECK(w.core.state().fetches == 1);
+    w.say_opened(next(w.opens), 4);  // of the second group, for nobody in particular
+    w.finish(next(w.reads), outcome::ok);
+    w.advance(20ms);
+    CHECK(w.answers.size() == 1);
+    w.check_empty();
+    w.submit(order_of(2, 0, 8, 2s));
+    CHECK(w.reads.empty());
+    CHECK(w.answers.at({0, 2}).blocks.size() == 8);
+  }
+
+  TEST_CASE("what is read for whoever asks next ends with its time") {
+    world w;
+    w.submit(order_of(1, 0, 8, 2s));
+    w.core.answer_now({0, 1}, w.now);
+    w.core.release({0, 1}, 0, w.now);
+    w.take();
+    w.say_opened(next(w.opens), 4);
+    w.advance(2s + fetch_config{}.hold);
+    CHECK(w.core.state().fetches == 0);
+    CHECK(w.core.state().late_answers == 0);
+    while (!w.reads.empty()) w.finish(next(w.reads), outcome::ok);
+    while (!w.opens.empty()) w.say_opened(next(w.opens), 0);
     w.check_empty();
   }
 
