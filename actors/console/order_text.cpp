@@ -82,6 +82,14 @@ result<order_view> parse_order(std::string_view json) {
   return out;
 }
 
+namespace {
+/// Not by a key, as most are: perhaps the key itself was meant.
+bool names_a_tenant(std::string_view whose) {
+  return whose.starts_with("tenant ") && !whose.starts_with("tenant key:") &&
+         whose != "tenant anonymous";
+}
+}  // namespace
+
 lines draw_purge(const order_view& order, std::string_view whose) {
   uint64_t blocks = 0, bytes = 0, rings = 0, writes = 0;
   lines stores;
@@ -99,7 +107,7 @@ lines draw_purge(const order_view& order, std::string_view whose) {
   if (blocks + rings + writes == 0)
     first +=
         "nothing of it was stored" +
-        std::string{whose.starts_with("tenant ") && !whose.starts_with("tenant key:")
+        std::string{names_a_tenant(whose)
                         ? "; a client is told by its API key unless gateway.trust_tenant_header "
                           "is set: --key-from-stdin"
                         : ""};

@@ -37,7 +37,8 @@ TEST_SUITE("actors/console/order_text") {
   TEST_CASE("a tenant of whom nothing is stored is no mistake, and said to be so") {
     order_view nothing = done();
     for (order_outcome& o : nothing.report.outcomes) o.blocks = o.bytes = o.rings = 0;
-    CHECK(draw_purge(nothing, "tenant bob")[0] == "tenant bob: nothing of it was stored");
+    CHECK(draw_purge(nothing, "tenant anonymous")[0] ==
+          "tenant anonymous: nothing of it was stored");
   }
 
   TEST_CASE("who could not be asked is named, with the reason and what to do") {
