@@ -111,8 +111,8 @@ public:
   /// Never offers an entry or its descendants again; removes those that are not pinned.
   uint64_t doom(uint32_t id, catalogue_effects& effects);
   /// Dooms a scope's entries, leaves first, from number `from` on, about `most` of them; looks at a
-  /// few times as many places. Returns where to go on, `none` at the end. The rules hold in
-  /// between.
+  /// few times as many places. Shows each, and those that were doomed before. Returns where to go
+  /// on, `none` at the end. The rules hold in between.
   using dooming = std::function<void(const entry&)>;
   uint32_t doom_some(scope_id scope,
                      uint32_t from,

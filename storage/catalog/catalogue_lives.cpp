@@ -208,8 +208,10 @@ uint32_t catalogue::doom_some(
   uint64_t left = most;
   for (uint32_t id = from; id < entries_.end(); ++id) {
     if (id - from == places_each * most) return id;
-    if (entries_[id].state != block_state::committed || entries_[id].scope != known->second)
-      continue;
+    const entry& e = entries_[id];
+    if (e.scope != known->second) continue;
+    if (e.state == block_state::doomed) each(e);  // its bytes wait for the end of a lease
+    if (e.state != block_state::committed) continue;
     if (!doom_from_leaves(id, each, left, effects)) return id;
   }
   return none;

@@ -227,9 +227,10 @@ result<purge_part> segment_store::purge_from(scope_id scope, uint64_t cursor) {
     if (!under_way) begin_purge(scope, batch);
     under_way = true;
     const auto each = [&](const catalogue::entry& gone) {
+      rewrite_soon(gone.segment, batch);
+      if (gone.state != block_state::committed) return;
       ++part.removed.blocks;
       part.removed.bytes += gone.length;
-      rewrite_soon(gone.segment, batch);
     };
     const auto from = static_cast<uint32_t>(cursor == 0 ? 0 : cursor - 1);
     const uint32_t next =

@@ -92,8 +92,9 @@ result<void> segment_store::erase_purged() {
 result<uint64_t> segment_store::compact(uint64_t budget_bytes, const clock_reading& now) {
   observe(now);
   const uint64_t before = file_bytes();
-  if (auto done = finish_purges(); !done) return done.error();
+  const auto finished = finish_purges();
   if (auto done = rewrite_some(budget_bytes, 0); !done) return done.error();
+  if (!finished) return finished.error();
   return before - std::min(before, file_bytes());
 }
 

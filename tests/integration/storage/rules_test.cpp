@@ -248,6 +248,24 @@ TEST_CASE("bytes that an earlier life let go of leave the files when their scope
   CHECK(found() == 0);
 }
 
+TEST_CASE("leased blocks that were in quarantine when their scope was purged leave the files") {
+  const test::scratch_folder folder;
+  const auto gone = test::make_chain("a", 1, 3), kept = test::make_chain("b", 2, 9);
+  auto store = *open_rocks_store({folder.path(), {}, {}, test::small_store()});
+  REQUIRE(test::chain_writer{*store}.put(kept, 0, 9, test::at(0s)) == 9);
+  REQUIRE(test::chain_writer{*store}.put(gone, 0, 3, test::at(0s)) == 3);
+  const auto match = *store->match(gone.query(), lease_wish::grant, test::at(1s));
+  REQUIRE(match.blocks == 3);
+  const std::string file = folder.path() + "/segments/segment-00000001.kv";
+  damage(file, 4096 + 9 * 4096 + 999);
+  CHECK(test::read_back(*store, gone, 3, test::at(1s)) == 2);
+  CHECK(store->purge(gone.scope, test::at(1s))->blocks == 0);
+  REQUIRE(store->release(match.lease, {}, test::at(2s)));
+  for (int i = 0; i < 4; ++i) REQUIRE(store->compact(1 << 20, test::at(2s)));
+  CHECK(test::read_back(*store, kept, 9, test::at(2s)) == 9);
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
 TEST_CASE("a scrub finds damage that nobody has read") {
   const test::scratch_folder folder;
   const auto chain = test::make_chain("a", 1, 10);
